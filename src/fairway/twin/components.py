@@ -43,7 +43,7 @@ from fairway.twin.heartbeats import Heartbeats
 from fairway.twin.kubeevents import KubeEvents
 from fairway.twin.latency import Latency
 from fairway.twin.launches import Launches
-from fairway.twin.loop import WATCH, Loop
+from fairway.twin.loop import NO_TIME, WATCH, Loop
 from fairway.twin.streams import Streams
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class Feed:
         self._components: list[Component] = []
         self.delivered = 0
         self._seen = 0
-        self._armed_us = -1
+        self._armed_us = NO_TIME
         self._due_us = 0
         self._batches: deque[int] = deque()
         self._watchers: dict[str, tuple[Observe, ...]] = {}
@@ -259,7 +259,7 @@ class Feed:
         else:
             until = self._seen
             # What is written from here on needs a delivery of its own, even within this microsecond.
-            self._armed_us = -1
+            self._armed_us = NO_TIME
         log = self._log
         watchers = self._watchers
         watch_all = self._watch_all

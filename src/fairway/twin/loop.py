@@ -35,6 +35,9 @@ CONTROLLERS: Final = 30
 SCHEDULER: Final = 40
 HOUSEKEEPING: Final = 50
 
+# Where a time would be: nothing is planned, or has not been.
+NO_TIME: Final = -1
+
 # A slot's key is `time × 64 + priority`: priorities are 0 to 63. Times are too large for compiled code to multiply
 # without objects; it shifts them as they are.
 _PRIORITY_BITS: Final = 6

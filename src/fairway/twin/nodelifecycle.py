@@ -26,7 +26,7 @@ from fairway.kube.taints import (
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
 from fairway.twin.components import Host
 from fairway.twin.kubeevents import NORMAL, WARNING
-from fairway.twin.loop import CONTROLLERS
+from fairway.twin.loop import CONTROLLERS, NO_TIME
 
 NAME: Final = "node-controller"
 
@@ -56,7 +56,7 @@ class Zone:
     rate_milli: int = 0
     next_us: int = 0
     waiting: dict[str, None] = field(default_factory=dict)
-    armed_us: int = -1
+    armed_us: int = NO_TIME
 
 
 class NodeLifecycle:
@@ -333,7 +333,7 @@ class NodeLifecycle:
     def _on_taint(self, name: str) -> None:
         """Hand out one NoExecute taint and wait for the next token. Source: doNoExecuteTaintingPass."""
         zone = self.zones[name]
-        zone.armed_us = -1
+        zone.armed_us = NO_TIME
         if not zone.waiting or not zone.rate_milli:
             return
         node_name = next(iter(zone.waiting))

@@ -16,7 +16,7 @@ from fairway.cluster.actions import Delete, perform
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import Key, Obj, spec_of, status_of
 from fairway.twin.components import Host
-from fairway.twin.loop import HOUSEKEEPING
+from fairway.twin.loop import HOUSEKEEPING, NO_TIME
 from fairway.twin.nodelifecycle import ready_status
 from fairway.twin.tainteviction import mark_disrupted
 
@@ -52,7 +52,7 @@ class PodGarbageCollector:
         self.out_of_service: dict[str, None] = {}
         """Nodes that were declared dead."""
         self._ticks_from_us = 0
-        self._armed_us = -1
+        self._armed_us = NO_TIME
 
     def attach(self, host: Host) -> None:
         self.host = host
@@ -129,7 +129,7 @@ class PodGarbageCollector:
     def _on_sweep(self, tick_us: int) -> None:
         if tick_us != self._armed_us:
             return
-        self._armed_us = -1
+        self._armed_us = NO_TIME
         self._collect_ended()
         self._collect_out_of_service()
         self._collect_orphans()

@@ -29,7 +29,7 @@ from fairway.twin.components import Host
 from fairway.twin.devices.reserving import BindingError, Reservations
 from fairway.twin.gangs import Gangs
 from fairway.twin.kubeevents import NORMAL, WARNING
-from fairway.twin.loop import SCHEDULER
+from fairway.twin.loop import NO_TIME, SCHEDULER
 from fairway.twin.owners import DefaultSelectors
 from fairway.twin.podchanges import asks_the_same, changes_nothing_here, is_to_schedule, shortened
 from fairway.twin.volumes.waiting import VolumeWaits
@@ -64,8 +64,8 @@ class SchedulerComponent:
         self.devices = Reservations()
         self.queue = SchedulingQueue()
         self._told: dict[LineKey, Told] = {}
-        self._armed_us = -1
-        self._retry_us = -1
+        self._armed_us = NO_TIME
+        self._retry_us = NO_TIME
         self._tokens_milli = 0
         self._tokens_us = 0
         self._lines_by_labels = False
@@ -277,7 +277,7 @@ class SchedulerComponent:
         return max(0, -self._tokens_milli * 1000 // latency.scheduler_qps)
 
     def _on_cycle(self, _data: None) -> None:
-        self._armed_us = -1
+        self._armed_us = NO_TIME
         now_us = self.host.loop.now_us
         if self.gangs is not None:
             self.gangs.assume()

@@ -15,6 +15,7 @@ from fairway.twin.behaviour import PREFIX
 from fairway.twin.kubelet import locality, probing, resizing, starting, stopping, working
 from fairway.twin.kubelet.phases import has_ended
 from fairway.twin.kubelet.states import RUNNING, TERMINATED, ContainerState, Ended, PodState
+from fairway.twin.loop import NO_TIME
 
 _EXIT_CODE = f"{PREFIX}exit-code"
 
@@ -102,7 +103,7 @@ def _recall(state: ContainerState, told: dict[str, Any]) -> None:
     elif "terminated" in now:
         state.state = TERMINATED
         state.end = _ended(now["terminated"])
-        state.started_us = state.end.started_us if state.end is not None else -1
+        state.started_us = state.end.started_us if state.end is not None else NO_TIME
     elif state.last is not None:
         state.started_us = state.last.started_us
 
@@ -137,8 +138,8 @@ def _ended(told: dict[str, Any] | None) -> Ended | None:
         int(told.get("exitCode") or 0),
         str(told.get("reason") or ""),
         str(told.get("message") or ""),
-        _time_us(told.get("startedAt"), -1),
-        _time_us(told.get("finishedAt"), -1),
+        _time_us(told.get("startedAt"), NO_TIME),
+        _time_us(told.get("finishedAt"), NO_TIME),
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from fairway.kube.timestamps import format_duration
 from fairway.twin.kubelet import talking
 from fairway.twin.kubelet.states import NO_TICKET, RUNNING, Ended, PodState
+from fairway.twin.loop import NO_TIME
 from fairway.workloads.worldsize import Gang, gang_of
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _go_on(k: Kubelet, pod: PodState) -> None:
     begun_us = state.stalled_from_us
     # Its application comes up while it waits; work that had begun goes on where it stood.
     state.work_from_us = max(begun_us, now_us) if begun_us >= state.stalled_us else begun_us + waited_us
-    state.stalled_us = -1
+    state.stalled_us = NO_TIME
     if state.exit_ticket:
         k.loop.cancel(state.exit_ticket)
     state.exit_at, state.put_off, state.exit_ticket = None, None, NO_TICKET

@@ -31,6 +31,7 @@ from fairway.twin.kubelet.states import (
     NodeState,
     PodState,
 )
+from fairway.twin.loop import NO_TIME
 
 if TYPE_CHECKING:
     from fairway.twin.kubelet.component import Kubelet
@@ -228,7 +229,7 @@ def _restart_after_boot(k: Kubelet, pod: PodState, node: NodeState) -> None:
             state.reason, state.message = ("PodInitializing" if plan.init_count else "ContainerCreating"), ""
             if i >= plan.init_count > 0:
                 # It waits for init containers as one that never ran; that it did is counted here.
-                state.started_us, state.restarts = -1, state.restarts + 1
+                state.started_us, state.restarts = NO_TIME, state.restarts + 1
     if plan.deadline_us is not None:
         pod.deadline_ticket = k.loop.at(pod.start_us + plan.deadline_us, k.h_deadline, pod.uid)
     pod.ip = ""

@@ -16,6 +16,7 @@ from fairway.kube.timestamps import SECOND_US
 from fairway.twin.kubeevents import WARNING
 from fairway.twin.kubelet.references import missing, mounts_of
 from fairway.twin.kubelet.states import WAITING, PodState
+from fairway.twin.loop import NO_TIME
 
 if TYPE_CHECKING:
     from fairway.twin.kubelet.component import Kubelet
@@ -53,7 +54,7 @@ def on_mount(k: Kubelet, data: tuple[str, int, int]) -> bool:
     wanted = mounts_of(spec_of(obj)["volumes"])
     lack = missing(k.store, pod.key.namespace, wanted)
     if lack is None:
-        pod.mounts_since_us = -1
+        pod.mounts_since_us = NO_TIME
         return True
     waited_us = k.loop.now_us - since_us
     if waited_us // _PATIENCE_US > (waited_us - _delay_us(tries)) // _PATIENCE_US:

@@ -20,6 +20,7 @@ from fairway.kube.resourceclaims import CLAIM, is_for_pod, is_reserved_for, not_
 from fairway.kube.timestamps import SECOND_US
 from fairway.twin.kubeevents import WARNING
 from fairway.twin.kubelet.states import PodState
+from fairway.twin.loop import NO_TIME
 
 if TYPE_CHECKING:
     from fairway.twin.kubelet.component import Kubelet
@@ -56,7 +57,7 @@ def on_prepare(k: Kubelet, data: tuple[str, int]) -> bool:
     obj = k.store.get(pod.key)
     why = None if obj is None else _obstacle(k, pod, obj)
     if why is None:
-        pod.prepares_since_us = -1
+        pod.prepares_since_us = NO_TIME
         k.preparing.pop(uid, None)
         return obj is not None
     now_us = k.loop.now_us

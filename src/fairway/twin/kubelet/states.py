@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from fairway.kube.objects import Key
 from fairway.kube.taints import Taint
 from fairway.twin.kubelet.plans import PodPlan
+from fairway.twin.loop import NO_TIME
 from fairway.workloads.worldsize import Gang
 
 WAITING, RUNNING, TERMINATED = 0, 1, 2
@@ -42,7 +43,7 @@ class ContainerState:
 
     state = WAITING
     message = ""
-    started_us = -1
+    started_us = NO_TIME
     end: Ended | None = None
     last: Ended | None = None
     restarts = 0
@@ -63,7 +64,7 @@ class ContainerState:
     work_from_us = 0
     work_us = 0
     """Work left to do when this run began; 0 for a container that serves."""
-    stalled_us = -1
+    stalled_us = NO_TIME
     """Since when it waits for the other members of its job."""
     stalled_from_us = 0
     """`work_from_us` as it was when that began."""
@@ -98,10 +99,10 @@ class PodState:
     """Its machine died: nothing of it runs, and nobody has said so yet."""
     owes_status = False
     """Something changed while the API server could not be reached."""
-    sandbox_since_us = -1
-    mounts_since_us = -1
+    sandbox_since_us = NO_TIME
+    mounts_since_us = NO_TIME
     """Since when a volume of it cannot be mounted."""
-    prepares_since_us = -1
+    prepares_since_us = NO_TIME
     """Since when a driver tries to prepare a claim of it."""
     is_ready = False
     luck: tuple[float, ...] = ()

@@ -13,6 +13,7 @@ from fairway.twin.behaviour import SIGKILL_EXIT, Behaviour
 from fairway.twin.kubelet import collectives, gpumemory, sharing
 from fairway.twin.kubelet.states import RUNNING, ContainerState, Ended, PodState
 from fairway.twin.kubelet.usage import core_ns
+from fairway.twin.loop import NO_TIME
 from fairway.twin.progress import identity_of, wall_us, work_after
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def plan_exit(k: Kubelet, pod: PodState, i: int) -> None:
             if exit_at is None or failed_us < exit_at.finished_us:
                 exit_at = Ended(1, "Error", "", now_us, failed_us)
     state.exit_at = exit_at
-    state.stalled_us = -1
+    state.stalled_us = NO_TIME
     if exit_at is not None:
         noticed_us = exit_at.finished_us + k.relist_delay(pod)
         state.exit_ticket = k.loop.at(noticed_us, k.h_exit, (pod.uid, i))

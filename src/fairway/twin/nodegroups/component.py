@@ -31,7 +31,7 @@ from fairway.provisioning.karpenter.disruption.evictions import budgets_of
 from fairway.provisioning.karpenter.podfacts import PodFacts, Shapes, facts_of, is_provisionable
 from fairway.twin.components import Host
 from fairway.twin.kubelet.nodestatus import with_machine
-from fairway.twin.loop import HOUSEKEEPING, NODES
+from fairway.twin.loop import HOUSEKEEPING, NO_TIME, NODES
 from fairway.twin.nodegroups import metrics
 from fairway.twin.nodegroups.claiming import Claiming, claiming
 from fairway.twin.nodegroups.grouping import (
@@ -98,7 +98,7 @@ class ClusterAutoscaler:
         self.pending: dict[Key, None] = {}
         self.requests = CapacityRequests(plan.options)
         self._added_us = self._deleted_us = self.failed_us = -(2**61)
-        self._tick_at_us = -1
+        self._tick_at_us = NO_TIME
         self._scanned_us = 0
         self._in_backoff: tuple[str, ...] = ()
         self._said: statustext.Status | None = None
@@ -203,7 +203,7 @@ class ClusterAutoscaler:
         """One loop: grow if somebody waits, else see who is not needed."""
         if at_us != self._tick_at_us:
             return
-        self._tick_at_us = -1
+        self._tick_at_us = NO_TIME
         self._scanned_us = at_us
         self.requests.refresh(self.host)
         self._give_up_late()

@@ -14,7 +14,7 @@ from fairway.provisioning.clusterautoscaler import events, statustext
 from fairway.provisioning.clusterautoscaler.draining import is_mirror, is_of_daemon_set
 from fairway.provisioning.clusterautoscaler.events import Told
 from fairway.provisioning.clusterautoscaler.scaledown import TO_BE_DELETED, Removable
-from fairway.twin.loop import CONTROLLERS
+from fairway.twin.loop import CONTROLLERS, NO_TIME
 from fairway.twin.nodegroups import metrics
 from fairway.twin.nodegroups.grouping import GROUP_LABELS
 from fairway.twin.nodelifecycle import pods_on
@@ -37,7 +37,7 @@ class Going(NamedTuple):
     group: str
     since_us: int
     drains: bool
-    evicted_us: int = -1
+    evicted_us: int = NO_TIME
     refused: tuple[tuple[Key, str], ...] = ()
 
 
