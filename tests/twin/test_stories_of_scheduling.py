@@ -131,6 +131,10 @@ def preemption() -> Iterator[str]:
         world.patch(name, {"metadata": {"finalizers": None}})
     yield from world.delete("low").until(20)
     yield from world.delete("high").until(60)
+    # What it was promised is of no use any more.
+    yield from world.apply(pod("last", "2", priority=35)).until(61)
+    world.patch("n", {"spec": {"unschedulable": True}}, "Node")
+    yield from world.delete("polite").until(80)
     yield from world.said()
 
 
