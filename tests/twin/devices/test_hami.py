@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fairway.catalog.drivers import gpu_uuid
 from fairway.kube.objects import Key, Obj, annotations_of
 from fairway.kube.timestamps import SECOND_US
 from fairway.recorder.recorder import Recorder
@@ -122,3 +123,49 @@ def test_where_it_goes_nodes_offer_whole_cards_again() -> None:
     twin.wake()
     twin.run_for(5 * SECOND_US)
     assert offered(twin, "n") == "2"
+
+
+def test_why_no_node_was_taken_is_said_by_reason() -> None:
+    sick = node("a", 1)
+    sick["metadata"]["annotations"] = {"fairway.dev/gpu-unhealthy": "0"}
+    off = node("b", 1)
+    off["metadata"]["labels"]["gpu"] = "off"
+    twin = a_twin(node("d", 1), node("c", 2), sick, off, plugin())
+    put(twin, pod("p", gpu=1, gpumem=90_000))
+    said = [
+        (e.type, e.message, e.component)
+        for e in twin.host.events.about(Key("Pod", "d", "p"))
+        if e.reason == "FilteringFailed"
+    ]
+    assert said == [
+        ("Warning", "2 nodes CardInsufficientMemory(c,d)", "hami-scheduler"),
+        ("Warning", "1 nodes CardNotHealth(a)", "hami-scheduler"),
+        ("Warning", "no available node, 4 nodes do not meet", "hami-scheduler"),
+    ]
+    (condition,) = twin.store.require(Key("Pod", "d", "p"))["status"]["conditions"]
+    assert condition["message"].startswith(
+        "0/4 nodes are available: 1 1/1 CardInsufficientMemory, 1 1/1 CardNotHealth, "
+        "1 2/2 CardInsufficientMemory, 1 node unregistered. "
+    )
+
+
+def test_what_is_written_on_a_pod_that_gets_a_card() -> None:
+    twin = a_twin(node("n", 1), plugin(), pod("a", gpu=1, gpumem=20_480, gpucores=30))
+    held = f"{gpu_uuid('n', 0)},NVIDIA,20480,30:;"
+    assert annotations_of(twin.store.require(Key("Pod", "d", "a"))) == {
+        "hami.io/vgpu-node": "n",
+        "hami.io/vgpu-time": "1767571200",
+        "hami.io/vgpu-devices-to-allocate": held,
+        ALLOCATED: held,
+        "hami.io/bind-phase": "success",
+        "hami.io/bind-time": "1767571200",
+    }
+
+
+def test_a_pod_that_asks_for_no_card_goes_to_any_node() -> None:
+    twin = a_twin(node("n", 1), plugin(), pod("a", gpu=0))
+    assert where(twin, "a") == "n"
+    assert sorted(annotations_of(twin.store.require(Key("Pod", "d", "a")))) == [
+        "hami.io/bind-phase",
+        "hami.io/bind-time",
+    ]

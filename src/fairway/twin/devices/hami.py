@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fairway.catalog.drivers import gpu_uuid
 from fairway.catalog.nodegpus import HARDWARE, gpus_of_node
 from fairway.cluster.actions import View
-from fairway.cluster.changes import DELETED, Change
+from fairway.cluster.changes import Change
 from fairway.kube.integers import natural
 from fairway.kube.objects import Key, Obj, annotations_of, labels_of, name_of, spec_of, status_of
 from fairway.kube.resources import NVIDIA_GPU
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 HANDSHAKE: Final = "hami.io/node-handshake"
 _SPLIT: Final = "--device-split-count"
 _DEFAULT_SPLIT: Final = 10
+_MOST_SPLIT: Final = 1000
 _FAILED: Final = "FilteringFailed"
 
 
@@ -67,7 +68,7 @@ class HamiDevicePlugin:
         key, store = change.key, self.host.store
         if key == HAMI:
             self._look_at(*(name_of(node) for node in store.objects("Node")))
-        elif key.gk == "Node" and change.type != DELETED and is_installed(store):
+        elif key.gk == "Node" and is_installed(store):
             self._look_at(key.name)
 
     def _look_at(self, *nodes: str) -> None:
@@ -137,8 +138,9 @@ def _split(plugin: Obj) -> int:
     for container in spec.get("containers") or ():
         for part in (*(container.get("command") or ()), *(container.get("args") or ())):
             name, _, value = str(part).partition("=")
-            if name == _SPLIT and (natural(value) or 0) > 0:
-                return min(natural(value) or 1, 1000)
+            count = natural(value) if name == _SPLIT else None
+            if count:
+                return min(count, _MOST_SPLIT)
     return _DEFAULT_SPLIT
 
 

@@ -17,6 +17,7 @@ import yaml
 
 from fairway.catalog.nodegpus import INSTANCES, gpus_of_node
 from fairway.cluster.actions import Create, Delete, Patch, perform
+from fairway.cluster.changes import DELETED
 from fairway.cluster.changes import Change as Observed
 from fairway.cluster.devices import GPU_INDEX_ANNOTATION
 from fairway.devices.migconfig import MigConfigError, read_mig_configs
@@ -89,8 +90,16 @@ class GpuPartitioner:
                     self.host.rewatch()
                 self._soon(0)
             return
+        if change.key.gk == "Node" and change.type == DELETED:
+            self._forget(change.key.name)
         if change.key.gk != "Pod" or _is_of_cards(change.obj):
             self._soon(SECOND_US)
+
+    def _forget(self, node: str) -> None:
+        """Another one may come by its name."""
+        self._closed.pop(node, None)
+        self._coming.pop(node, None)
+        self._changed = {card: at_us for card, at_us in self._changed.items() if card[0] != node}
 
     def _soon(self, after_us: int) -> None:
         """Many changes are one look."""
@@ -193,10 +202,6 @@ class GpuPartitioner:
         if now_us < self._closed[change.node] + _CLOSED_US:
             self._plan(self._closed[change.node] + _CLOSED_US)
             return
-        obj = self.store.get(node)
-        gpus = gpus_of_node(obj or {})
-        if obj is None or gpus.model is None:
-            return
         coming: list[str] = []
         for i, cut in change.cuts:
             self._changed[change.node, i] = now_us
@@ -209,7 +214,7 @@ class GpuPartitioner:
         words = f"{change.serves} instances wait, {change.waited_us // SECOND_US} s in all: {len(change.cuts)} cards"
         self._say(
             "Node",
-            obj,
+            self.store.require(node),
             NORMAL,
             "Repartitioning",
             f"{words}; the change costs {change.costs_us // SECOND_US} s",
@@ -250,7 +255,7 @@ class GpuPartitioner:
             return
         if not annotations_of(node).get(TRIED, "").startswith(f"{self._coming[name][0]} "):
             return
-        waits = self.host.loop.now_us < self._closed.get(name, 0) + _PLUGIN_US
+        waits = self.host.loop.now_us < self._closed[name] + _PLUGIN_US
         if labels.get(MIG_STATE) == "success" and waits and not _has_plugin(node):
             self._soon(5 * SECOND_US)
             return
@@ -265,8 +270,8 @@ class GpuPartitioner:
                     perform(self.store, Delete(Key("Pod", meta_of(pod)["namespace"], meta_of(pod)["name"])))
 
     def _open(self, name: str) -> None:
-        if self._closed.pop(name, None) is not None and self.store.get(Key("Node", "", name)) is not None:
-            perform(self.store, Patch(Key("Node", "", name), {"spec": {"unschedulable": None}}))
+        del self._closed[name]
+        perform(self.store, Patch(Key("Node", "", name), {"spec": {"unschedulable": None}}))
 
     def _say(self, gk: str, obj: Obj, kind: str, reason: str, message: str) -> None:
         meta = meta_of(obj)
