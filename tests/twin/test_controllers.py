@@ -10,8 +10,10 @@ import pytest
 
 from fairway.cluster.actions import Create, Emit, Reconciliation, SetStatus, View
 from fairway.cluster.changes import Change
+from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US
+from fairway.twin.containment import Containment
 from fairway.twin.controllers import Controllers
 from fairway.twin.latency import NONE, Latency
 from fairway.twin.standard import standard_components
@@ -145,6 +147,88 @@ def test_a_new_object_of_a_name_that_was_refused_is_looked_at_at_once() -> None:
     twin.apply([config("a", mended="1")])
     twin.run_for(S)
     assert log.seen and log.seen[0][0] == 100, "the next try was to be at 163.835 s"
+
+
+def test_a_key_that_is_stumbled_over_under_way_is_left_out_and_comes_again() -> None:
+    """Whether it is looked at, or goes on when the budget allows: the others have their turn."""
+    broken = {"b"}
+    nameless: Obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "d"}}
+
+    def reconcile(view: View, key: Key, _now_us: int) -> Reconciliation:
+        if view.get(Key("ConfigMap", "d", f"{key.name}-copy")) is not None:
+            return Reconciliation()
+        odd = (Create(nameless),) if key.name in broken else ()
+        return Reconciliation(
+            (
+                *(Create(config(f"{key.name}-copy-{i}")) for i in range(2)),
+                *odd,
+                Create(config(f"{key.name}-copy")),
+            )
+        )
+
+    def refused(_view: View, key: Key, _now_us: int, message: str) -> Reconciliation:
+        raise ValueError(f"{key.name}: {message}")
+
+    contains = Containment(tell=lambda _message, _error: None)
+    parts = [Controllers([controller(reconcile, refused=refused)])]
+    latency = replace(NONE, controller_qps=1, controller_burst=1)
+    twin = Twin(latency=latency, components=parts, containment=contains)
+    twin.apply([config("a"), config("b"), config("c")])
+    twin.run_for(20 * S)
+    (failure,) = contains.standing()
+    assert (failure.component, failure.doing, failure.about) == (
+        "kube-controller-manager",
+        "c",
+        Key("ConfigMap", "d", "b"),
+    )
+    names = [o["metadata"]["name"] for o in twin.store.objects("ConfigMap")]
+    assert [n for n in names if "copy" in n] == [
+        "a-copy",
+        "a-copy-0",
+        "a-copy-1",
+        "b-copy-0",
+        "b-copy-1",
+        "c-copy",
+        "c-copy-0",
+        "c-copy-1",
+    ]
+    broken.clear()
+    twin.run_for(100 * S)
+    assert contains.standing() == [] and twin.store.get(Key("ConfigMap", "d", "b-copy")) is not None
+
+
+def test_without_some_of_its_controllers() -> None:
+    """Who is left, in the order there was; a quicker answer than asking all is asked no more than it was."""
+    made = {name: replace(controller(lambda *_: Reconciliation()), name=name) for name in ("a", "b", "c")}
+    other = replace(made["b"], gk="Pod")
+    asked: list[str] = []
+
+    def affected(_view: View, change: Change) -> list[tuple[Controller, Key]]:
+        asked.append(change.key.name)
+        return [(one, change.key) for one in made.values()]
+
+    whole = Controllers(list(made.values()), affected)
+    change = Change(1, "ADDED", Key("ConfigMap", "d", "x"), config("x"), None)
+    for parts, names, instead, called, left in (
+        (whole, (), (), "", "a b c"),
+        (whole, ("b",), (), "", "a c"),
+        (whole, ("c",), (other,), "rest", "a b"),
+        (Controllers(list(made.values())), ("a",), (), "", "b c"),
+    ):
+        found = parts.without(names, instead, called)
+        assert found is not None
+        assert (" ".join(c.name for c in found.controllers), found.name) == (
+            left,
+            called or "kube-controller-manager",
+        )
+        assert [c.gk for c in found.controllers if c.name == "b"] == (["Pod"] if instead else ["ConfigMap"])[
+            : "b" in left
+        ]
+        asked.clear()
+        concerned = found.affected(Store(), change)
+        assert (" ".join(c.name for c, _ in concerned), asked) == (left, ["x"] if parts is whole else [])
+    assert whole.without(("a", "b", "c")) is None
+    assert Controllers([made["a"]]).without(("a",)) is None
 
 
 BUSY = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}

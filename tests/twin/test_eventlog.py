@@ -109,3 +109,65 @@ def test_the_digest_is_of_every_field_in_order() -> None:
     log = EventLog()
     log.record(*one[:6])
     assert log.digest() not in seen, "without words it is another one"
+
+
+def test_an_event_as_an_object() -> None:
+    events = KubeEvents()
+    job = Key("Job.batch", "ns", "train")
+    for at_s in (1, 3):
+        events.emit(
+            at_s * 1_000_000, job, "u1", NORMAL, "SuccessfulCreate", "Created pod: p", "job-controller", 2
+        )
+    events.emit(4_000_000, Key("Node", "", "n"), "u2", WARNING, "Odd", "", "kubelet")
+    of_job, of_node = events.objects(5_000_000)
+    assert of_job == {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": "train.000000000001succ",
+            "namespace": "ns",
+            "creationTimestamp": "1970-01-01T00:00:01Z",
+        },
+        "involvedObject": {
+            "kind": "Job",
+            "name": "train",
+            "uid": "u1",
+            "apiVersion": "batch",
+            "namespace": "ns",
+        },
+        "type": "Normal",
+        "reason": "SuccessfulCreate",
+        "message": "Created pod: p",
+        "count": 4,
+        "firstTimestamp": "1970-01-01T00:00:01Z",
+        "lastTimestamp": "1970-01-01T00:00:03Z",
+        "source": {"component": "job-controller"},
+        "reportingComponent": "job-controller",
+    }
+    assert of_node["involvedObject"] == {"kind": "Node", "name": "n", "uid": "u2"}
+    assert of_node["metadata"]["namespace"] == "default"
+    assert of_node["metadata"]["name"] == "n.000000000002odd"
+    assert [o["reason"] for o in events.objects(5_000_000, "default")] == ["Odd"]
+
+
+def test_how_long_and_how_many_events_are_kept() -> None:
+    """What comes again within an hour is counted; of too many a quarter goes at a time, those heard of longest ago."""
+    events = KubeEvents(ttl_us=10, limit=8)
+    for at in (0, 10, 21):
+        events.emit(at, POD, "u", NORMAL, "Again", "", "c")
+    assert [(t.times, t.first_us, t.last_us, t.serial) for t in events.told()] == [(1, 21, 21, 2)]
+    assert len(events.objects(31)) == 1 and events.objects(32) == []
+    for i in range(9):
+        events.emit(22, POD, "u", NORMAL, f"R{i}", "", "c")
+    assert len(events.told()) == 10
+    events.emit(22, POD, "u", NORMAL, "Again", "", "c")
+    fork = events.fork()
+    events.emit(23, POD, "u", NORMAL, "R9", "", "c")
+    assert [t.reason for t in events.told()] == [*(f"R{i}" for i in range(3, 9)), "Again", "R9"]
+    fork.emit_all(23, POD, "u", ((NORMAL, "R9", ""), (WARNING, "R9", "x")), "c")
+    assert [t.reason for t in fork.told()][-2:] == ["R9", "R9"]
+    said = {("c", NORMAL, f"R{i}"): 1 for i in range(9)}
+    assert fork.totals == {("c", NORMAL, "Again"): 4, **said, ("c", NORMAL, "R9"): 1, ("c", WARNING, "R9"): 1}
+    assert list(fork.totals) == sorted(fork.totals)
+    assert events.totals == {("c", NORMAL, "Again"): 4, **said, ("c", NORMAL, "R9"): 1}
+    assert events.about(Key("Pod", "ns", "q")) == []

@@ -180,13 +180,18 @@ def test_without_the_driver_nothing_happens() -> None:
     assert twin.store.objects("DaemonSet.apps") == []
 
 
-@pytest.mark.parametrize(("second", "is_one"), [(f"{RACK}.1", True), (f"{RACK}.2", False), ("", False)])
-def test_one_nvlink_domain_makes_steps_short(second: str, is_one: bool) -> None:
+@pytest.mark.parametrize(
+    ("second", "has_channels", "is_one"),
+    [(f"{RACK}.1", True, True), (f"{RACK}.1", False, False), (f"{RACK}.2", True, False), ("", True, False)],
+)
+def test_one_nvlink_domain_makes_steps_short(second: str, has_channels: bool, is_one: bool) -> None:
     twin = a_twin(tray("a"), tray("b", second), domain())
     talk = {"fairway.dev/run-time": "100s", "fairway.dev/step-time": "100ms"}
     talk["fairway.dev/step-traffic"] = "all_reduce=10Gi"
     template = worker("w", **talk)
     template["spec"]["containers"][0]["env"] = [{"name": "WORLD_SIZE", "value": "2"}]
+    if not has_channels:
+        del template["spec"]["resourceClaims"], template["spec"]["containers"][0]["resources"]["claims"]
     pod = {"metadata": {"annotations": talk}, "spec": template["spec"]}
     spec = {"completions": 2, "parallelism": 2, "completionMode": "Indexed", "template": pod}
     meta = {"name": "train", "namespace": "default"}

@@ -423,7 +423,6 @@ class ClusterAutoscaler:
             at_us = loop.now_us + self.plan.options.scan_interval_us
             loop.at(at_us, self._h_fail, (group.name, tuple(failing)), NODES)
         self.targets[group.name] = size
-        self.wake()
 
     def _running(self) -> list[Offered]:
         """The machines that the cloud has given out, whether their nodes are there yet or not."""
