@@ -32,6 +32,22 @@ def test_a_file_says_what_differs(tmp_path: Path) -> None:
     assert model.sandbox_start == NONE.sandbox_start
 
 
+def test_rates_are_numbers_from_none_to_a_thousand_million() -> None:
+    text = "controllerQPS: 0\nschedulerQPS: 1000000000\nnodeEvictionRate: 0.0016\npodGcPeriod: 1m30s\n"
+    model = read_latency(text, "l.yaml")
+    assert (model.controller_qps, model.scheduler_qps, model.node_eviction_rate_milli) == (0, 10**9, 2)
+    assert model.pod_gc_period_us == 90 * SECOND_US
+    assert read_latency("", "l.yaml") is DEFAULT and read_latency("base: zero", "l.yaml") == NONE
+    with pytest.raises(InvalidInput) as caught:
+        read_latency(
+            "schedulerQPS: 1000000001\nnodeEvictionRate: -0.001\nwatch: x\nkueueQPS: many\n", "l.yaml"
+        )
+    assert [(p.line, p.path, p.value) for p in caught.value.problems] == [
+        *((1, "schedulerQPS", "1000000001"), (2, "nodeEvictionRate", "-0.001")),
+        *((3, "watch", "x"), (4, "kueueQPS", "many")),
+    ]
+
+
 WRONG = {
     "an unknown name": ("imagepull: 3s\n", 1, "unknown name"),
     "not a duration": ("watch: 1s\nimagePull: quick\n", 2, "expected a duration"),

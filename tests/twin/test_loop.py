@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.errors import BugError
+from fairway.twin import loop
 from fairway.twin.loop import CONTROLLERS, HOUSEKEEPING, INPUT, NODES, SCHEDULER, WATCH, Loop, LoopLimit
 
 
@@ -253,6 +254,11 @@ def test_whoever_contains_failures_is_told_and_the_loop_goes_on() -> None:
     r.loop.call(r.note, "now")
     assert r.seen[-1] == (1, "now")
     assert r.loop.handler_names() == ("note", "echo", "fail")
+
+
+def test_the_order_of_a_moment_and_the_limits_of_a_run() -> None:
+    assert (INPUT, NODES, WATCH, CONTROLLERS, SCHEDULER, HOUSEKEEPING) == (0, 10, 20, 30, 40, 50)
+    assert (loop.DEFAULT_LIMIT, loop.STUCK_LIMIT, loop.NO_TIME) == (10**9, 5 * 10**7, -1)
 
 
 def test_events_of_all_priorities_and_an_unsaid_one() -> None:

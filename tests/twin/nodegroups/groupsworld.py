@@ -63,7 +63,7 @@ def group(
 
 
 def spot_taint() -> Taint:
-    return Taint("spot", "NoSchedule", "1")
+    return Taint("spot", "1", "NoSchedule")
 
 
 def pod(name: str, cpu: str = "3", *, gpu: int = 0, run: str = "forever", **spec: Any) -> Obj:
