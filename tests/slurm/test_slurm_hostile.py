@@ -19,7 +19,7 @@ DIRECTIVES = {
     "an array": ("--array=0-99999999", "Invalid job array specification"),
     "brackets": ("--constraint=" + "(" * 1_000, "Invalid feature specification"),
     "a product of hosts": ("--nodelist=n[0-9999][0-9999][0-9999]", "Invalid node name specified"),
-    "an open quote": ('-J "abc', 'sbatch: fatal: stdin: line 2: Unmatched `"` in [ -J "abc]'),
+    "an open quote": ('-J "abc', 'sbatch: fatal: stdin: line 2: Unmatched `"` in [ "abc]'),
     "licences": ("-L " + ",".join(f"l{n}:1" for n in range(150)), "Invalid license specification"),
     "too many dependencies": ("--dependency=" + ",".join(["afterok:1"] * 50_000), TOO_LONG),
     "too many brackets": ("--constraint=" + "(" * 50_000, TOO_LONG),

@@ -7,7 +7,7 @@ Facts are of Slurm 22.05.8; records have whole seconds as slurmctld stores them,
 Order to read: `words/` (texts both ways), `conf/`, `model/`, `cluster.py` (all state); what decides: `submitting`,
 `limits`, `priority`, `queueing`, `selecting` with `placing/`, `preemption`, `reservations`, `dependencies`, then both
 schedulers `mainpass` and `backfill` (which looks `ahead`); what carries it out: `lifecycle` with `sharing`,
-`controller`, `administration`.
+`controller`, `steering`, `administration`.
 `commands/` are sbatch, squeue and the others: options in, the real commands' words and exit codes out. Facts (errors,
 options) are data in `data/`, imported by `tools/importing/slurm.py`. `sitefolder` reads a site with its accounts;
 `converting/` is the way over to Kubernetes.

@@ -7,11 +7,11 @@ from typing import Any
 
 from fairway.slurm.clockwork import SECOND
 from fairway.slurm.conf.partitions import set_field
-from fairway.slurm.controller import Controller
 from fairway.slurm.lifecycle import Behaviour
 from fairway.slurm.model.job import Job
 from fairway.slurm.model.node import Node
 from fairway.slurm.model.partition import Partition, Reservation
+from fairway.slurm.steering import Steering
 from fairway.slurm.words.errors import SlurmError
 
 RESERVATIONS_EVERY_S = 5
@@ -24,7 +24,7 @@ DEAD_AFTER_S = 15
 """A node that does not answer is set down SlurmdTimeout and about half of PING_INTERVAL's slack later; measured."""
 
 
-class Slurmctld(Controller):
+class Slurmctld(Steering):
     """The whole controller."""
 
     def update_node(self, names: Iterable[str], changes: Mapping[str, Any], user: str = "root") -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +32,6 @@ _PENDING_ONLY = frozenset((
     "tres_per_socket", "tres_per_task",
 ))  # fmt: skip
 """What can be changed only while a job waits (_update_job)."""
-HELD_AGAIN = "job requeued in held state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +89,8 @@ class Controller(Life):
 
     def _submit_het(self, request: JobRequest, user: str) -> Job:
         made: list[Job] = []
+        if any(one.array for one in request.het):
+            raise SlurmError("INVALID_ARRAY")
         try:
             for offset, one in enumerate(request.het):
                 job = submitting.make_job(self.cluster, one, user, self.now)
@@ -360,8 +360,25 @@ class Controller(Life):
             self._renice(job, changes["nice"], user)
         if changes.get("nodes") and changes["nodes"][0] > len(job.nodes):
             raise SlurmError("NOT_SUPPORTED")
-        if changes.keys() & _PENDING_ONLY:
+        if "end" in changes:
+            self._end_earlier(job, changes["end"], user)
+        same_size = changes.get("nodes") == (len(job.nodes), None)
+        if changes.keys() & _PENDING_ONLY - ({"nodes"} if same_size else set()):
             raise SlurmError("JOB_NOT_PENDING")
+
+    def _end_earlier(self, job: Job, end: int, user: str) -> None:
+        """EndTime of a running job: its limit changes by whole minutes, rounded as C does (_update_job)."""
+        if job.state != "RUNNING":
+            raise SlurmError("JOB_NOT_RUNNING")
+        if end < self.now:
+            raise SlurmError("INVALID_TIME_VALUE")
+        if not self.cluster.is_operator(user) and job.end <= end:
+            raise SlurmError("ACCESS_DENIED")
+        more = end - job.end + 30
+        job.time_limit += more // 60 if more >= 0 else -(-more // 60)
+        job.end, job.limit_set = end, True
+        self.cluster.moved[job.job_id] = None
+        self._watch_limit(job)
 
     def split_off(self, job_id: int, task: int) -> int:
         """The record of one task of an array: of one that waits it is made now (job_array_split)."""
@@ -372,71 +389,6 @@ class Controller(Life):
             job.array_left.insert(0, task)
             return split_task(self.cluster, job).job_id
         raise SlurmError("INVALID_JOB_ID")
-
-    def hold(self, job_id: int, user: str) -> None:
-        """A running job goes on; should it be requeued, it stays held. Raises: SlurmError."""
-        for job in self._records(job_id):
-            self._may(job, user, "USER_ID_MISSING")
-            if job.finished:
-                raise SlurmError("JOB_FINISHED")
-            job.priority, job.reason_detail = 0, ""
-            job.reason = "JobHeldAdmin" if user != job.user else "JobHeldUser"
-
-    def release(self, job_id: int, user: str) -> None:
-        """Raises: SlurmError ACCESS_DENIED for what an administrator holds."""
-        for job in self._records(job_id):
-            self._may(job, user, "USER_ID_MISSING")
-            if job.finished:
-                raise SlurmError("JOB_FINISHED")
-            if job.priority:
-                continue
-            if job.reason == "JobHeldAdmin" and not self.cluster.is_operator(user):
-                raise SlurmError("ACCESS_DENIED")
-            job.reason, job.reason_detail = "None", ""
-            job.flags.discard("SPECIAL_EXIT")
-            self._set_priority(job)
-        self.changed()
-
-    def top(self, job_ids: Iterable[int], user: str) -> None:
-        """Before the user's other pending jobs, which give up what these gain (scontrol top)."""
-        if not self.cluster.is_operator(user) and not self.cluster.conf.has_option("enable_user_top"):
-            raise SlurmError("ACCESS_DENIED")
-        chosen: list[Job] = []
-        refused = ""
-        for job in (self._records(job_id)[0] for job_id in job_ids):
-            self._may(job, user)
-            if not job.pending or not job.priority:
-                refused = "JOB_HELD" if job.pending else "JOB_NOT_PENDING"
-            elif len(job.partitions) > 1:
-                raise SlurmError("REQUESTED_PART_CONFIG_UNAVAILABLE")
-            elif job not in chosen:
-                chosen.append(job)
-        if chosen:
-            self._put_on_top(chosen)
-            self.changed()
-        elif refused:
-            raise SlurmError(refused)
-
-    def _put_on_top(self, chosen: list[Job]) -> None:
-        """Priorities and nice move at once, the factors that sprio shows when they are next counted (_set_top)."""
-        head = chosen[0]
-
-        def alike(job: Job) -> tuple[int, tuple[str, ...], str, str]:
-            return job.assoc_id, job.partitions, job.qos, job.user
-
-        pending = (job for job in self.cluster.listed() if job.pending and job.priority > 1)
-        others = [job for job in pending if job not in chosen and alike(job) == alike(head)]
-        order = sorted((job.priority for job in (*chosen, *others)), reverse=True)
-        last = gained = 0
-        for job, value in zip(chosen, order, strict=False):
-            last = last - 1 if value == last and last > 2 else value
-            nicer = last - job.priority
-            job.priority, job.nice, gained = last, job.nice - nicer, gained + nicer
-        for left, job in zip(range(len(others), 0, -1), others, strict=True):
-            less = int(gained / left)
-            if job.priority - less >= last:
-                less = job.priority - (last - 1)
-            job.priority, job.nice, gained = job.priority - less, job.nice + less, gained - less
 
     def cancel(
         self,
@@ -480,45 +432,6 @@ class Controller(Life):
             else:
                 job.request.extra["cancelled_by"] = user
                 self._end(job, "CANCELLED", kill=True, signal=signal or 15)
-
-    def requeue(self, job_id: int, user: str, *, hold: bool = False, special: bool = False) -> None:
-        """Raises: SlurmError."""
-        for job in self._records(job_id):
-            self._may(job, user)
-            if not job.requeue:
-                raise SlurmError("DISABLED")
-            if not job.batch:
-                raise SlurmError("BATCH_ONLY")
-            if job.pending:
-                raise SlurmError("JOB_PENDING")
-            self._requeue(job, "REQUEUED")
-            if hold or special:
-                job.priority, job.reason = 0, "JobHeldUser"
-                job.reason_detail = "job requeued in special exit state" if special else HELD_AGAIN
-                job.flags |= {"SPECIAL_EXIT"} if special else set()
-            elif not job.priority:
-                job.reason = "JobHeldUser"
-
-    def suspend(self, job_id: int, user: str) -> None:
-        """Raises: SlurmError."""
-        if not self.cluster.is_operator(user):
-            raise SlurmError("ACCESS_DENIED")
-        for job in self._records(job_id):
-            if job.state != "RUNNING":
-                raise SlurmError(
-                    "ALREADY_DONE" if job.finished else "JOB_PENDING" if job.pending else "JOB_NOT_RUNNING"
-                )
-            self._suspend(job)
-        self.changed()
-
-    def resume(self, job_id: int, user: str) -> None:
-        """Raises: SlurmError."""
-        if not self.cluster.is_operator(user):
-            raise SlurmError("ACCESS_DENIED")
-        for job in self._records(job_id):
-            if job.state != "SUSPENDED":
-                raise SlurmError("ALREADY_DONE" if job.finished else "JOB_NOT_SUSPENDED")
-            self._resume(job)
 
     def finish(self, job_id: int, exit_code: int = 0, signal: int = 0) -> None:
         """A running job's script has ended now."""

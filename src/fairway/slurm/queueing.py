@@ -13,6 +13,8 @@ from fairway.slurm.model.partition import Partition
 from fairway.slurm.words.durations import INFINITE
 
 HELD = ("JobHeldUser", "JobHeldAdmin", "BadConstraints", "JobHoldMaxRequeue", "ReservationDeleted")
+NOT_PERMITTED = "AccountNotAllowed"
+"""That a partition's lists of accounts or QOS keep a job out; `not_permitted` says which of them."""
 
 
 @dataclass(slots=True, init=False)
@@ -50,7 +52,7 @@ def build_queue(cluster: Cluster, rules: preemption.Preemption, now: int, *, min
                 continue
             reason = partition_reason(cluster, job, part, min_time=min_time)
             if reason:
-                job.reason, job.reason_detail = not_permitted(job, part) or (reason, "")
+                job.reason, job.reason_detail = not_permitted(job, part, reason) or (reason, "")
                 continue
             if job.reason.startswith(("Partition", "AccountNot", "QOSNot")):
                 job.reason, job.reason_detail = "None", ""
@@ -147,7 +149,10 @@ def is_late(cluster: Cluster, job: Job, now: int) -> bool:
 
 
 def partition_reason(cluster: Cluster, job: Job, part: Partition, *, min_time: bool = False) -> str:
-    """Why the partition's rules keep the job out, or '' (job_limits_check, _part_access_check)."""
+    """Why the partition's rules keep the job out, or '' (job_limits_check, _part_access_check).
+
+    Its lists of accounts and QOS come last (select_nodes), but where EnforcePartLimits has them looked at before.
+    """
     if (part.root_only and job.user != "root") or (part.require_reservation and not job.reservation):
         return "PartitionConfig"
     if part.state in ("UP", "DRAIN"):
@@ -159,8 +164,6 @@ def partition_reason(cluster: Cluster, job: Job, part: Partition, *, min_time: b
         asked = job.limit_set or (min_time and job.request.time_min)
         if asked and limit > part.max_time:
             return "PartitionTimeLimit"
-    if not may_use(job, part):
-        return "PartitionConfig"
     if part.state in ("DOWN", "INACTIVE"):
         return "PartitionDown" if part.state == "DOWN" else "PartitionInactive"
     most_cpu, most_node = part.max_mem_per_cpu, part.max_mem_per_node
@@ -168,12 +171,12 @@ def partition_reason(cluster: Cluster, job: Job, part: Partition, *, min_time: b
         return "MaxMemPerLimit"
     if job.mem_per_node is not None and most_node and job.mem_per_node > most_node:
         return "MaxMemPerLimit"
-    return ""
+    return "" if may_use(job, part) else NOT_PERMITTED
 
 
-def not_permitted(job: Job, part: Partition) -> tuple[str, str] | None:
+def not_permitted(job: Job, part: Partition, reason: str) -> tuple[str, str] | None:
     """Reason and words where the partition's lists keep the job out (part_policy_valid_acct, part_policy_valid_qos)."""
-    if part.state not in ("UP", "DRAIN") or may_use(job, part) or part.root_only or part.require_reservation:
+    if reason != NOT_PERMITTED:
         return None
     for what, reason, mine, allowed, denied in (
         ("account", "AccountNotAllowed", job.account, part.allow_accounts, part.deny_accounts),

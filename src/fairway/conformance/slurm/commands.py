@@ -217,6 +217,7 @@ def _play(session: Session, rows: list[tuple[int, dict[str, Any]]], result: Veri
     try:
         for line, row in rows:
             if row["op"] == "file":
+                session.host.advance(int((session.began + float(row.get("t", 0))) * SECOND))
                 session.write(row["user"], row["path"], row["content"])
             if row["op"] != "cmd":
                 continue

@@ -23,7 +23,7 @@ Values = dict[str, Any]
 
 EARLY = ("help", "quiet", "usage", "verbose", "version", "wrap", "ignore-pbs")
 """What sbatch looks at before it opens the script, and not again."""
-
+_ALSO_LATE = ("ignore-pbs", "data")
 
 AGAIN = frozenset((
     "accel-bind", "bb", "constraint", "contiguous", "core-spec", "cores-per-socket", "cpu-freq", "cpus-per-gpu",
@@ -60,24 +60,29 @@ class JobOptions:
         """Set what the arguments say; returns what is left of them at the first operand."""
         parsed = parse(self.call, job_options(self.call.name), arguments, permute=False, bad=REFUSED)
         for option, value in parsed.options:
-            if source == "cli" and self.call.name == "sbatch" and option.name in EARLY:
+            if self.call.name == "sbatch" and option.name in EARLY and (option.name, source) != _ALSO_LATE:
                 continue
             self.set(option, value, source)
         return parsed.rest
 
     def take_early(self, arguments: Sequence[str]) -> list[str]:
-        """sbatch's first look at its command line."""
+        """sbatch's first look at its command line: all is checked, what it warns of is told the second time."""
         parsed = parse(self.call, job_options(self.call.name), arguments, permute=False, bad=REFUSED)
+        others, told = JobOptions(self.call), len(self.call.errors)
         for option, value in parsed.options:
-            if option.name in EARLY or (option.name == "gres" and str(value).lower() in ("help", "list")):
-                self.set(option, value, "cli")
+            (self if option.name in EARLY else others).set(option, value, "cli")
+        del self.call.errors[told:]
         return parsed.rest
 
     def take_environment(self) -> None:
         for option in job_options(self.call.name):
             for variable in option.variables:
                 value = self.call.environment.get(variable)
-                if value is not None and option.name not in EARLY[:3]:
+                if value is None or option.name in EARLY[:3]:
+                    continue
+                if option.argument == "none" and not _is_on(value):
+                    self.forget(option.name)
+                else:
                     self.set(option, value, "env")
 
     def set(self, option: Option, value: str | None, source: str) -> None:
@@ -112,6 +117,12 @@ class JobOptions:
         if number >= 2**63 - 1:
             self.call.fail(f"Numeric argument ({2**63 - 1}) to big for {name}.")
         return (number + 2**31) % 2**32 - 2**31
+
+
+def _is_on(value: str) -> bool:
+    """Does a variable set an option that takes no argument (slurm_process_option)?"""
+    number = re.fullmatch(r"\s*([+-]?\d+)", value)
+    return value == "" or value.lower() == "yes" or (number is not None and int(number[1][:_DIGITS]) != 0)
 
 
 # Of a number: all beyond are too large as well.

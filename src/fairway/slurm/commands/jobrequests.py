@@ -50,7 +50,7 @@ def request_of(options: JobOptions) -> JobRequest:
 
 def _check_memory(options: JobOptions) -> None:
     """The three ways to say memory exclude each other; the command line wins over the rest."""
-    typed = [name for name in _MEMORY if options.source.get(name) == "cli"]
+    typed = [name for name in _MEMORY if options.source.get(name) in ("cli", "data")]
     if len(typed) > 1:
         options.call.fatal("--mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive.")
     if typed:
@@ -65,8 +65,8 @@ def _check_tasks_per_gpu(options: JobOptions) -> None:
         return
     for name in ("gpus-per-task", "gpus-per-socket", "ntasks-per-node"):
         where = options.source.get(name)
-        if where in ("cli", "env"):
-            said = f"--{name}" if where == "cli" else "SLURM_" + name.upper().replace("-", "_")
+        if where:
+            said = f"--{name}" if where != "env" else "SLURM_" + name.upper().replace("-", "_")
             options.call.fatal(f"{said} is mutually exclusive with --ntasks-per-gpu and SLURM_NTASKS_PER_GPU")
 
 
@@ -154,8 +154,8 @@ def _request(options: JobOptions, counts: Counts, nodelist: list[str]) -> JobReq
         threads_per_core=get("threads-per-core"),
         node_min_cpus=counts.min_cpus_per_node if counts.min_cpus_per_node > 0 else None,
         core_spec=get("core-spec"),
-        mem_per_node=get("mem"),
-        mem_per_cpu=get("mem-per-cpu") if get("mem") is None else None,
+        mem_per_node=get("mem") if get("mem-per-cpu") != 0 else get("mem") or 0,
+        mem_per_cpu=get("mem-per-cpu") or None if get("mem") is None else None,  # 0 is a whole node's, as of --mem
         min_tmp_disk=get("tmp"),
         tres_per_job=_gpus(get("gpus")),
         tres_per_node=_gpus(get("gpus-per-node")) | _gres(get("gres")),
@@ -180,7 +180,7 @@ def _request(options: JobOptions, counts: Counts, nodelist: list[str]) -> JobReq
         dependency=get("dependency") or None,
         kill_on_invalid_dep=get("kill-on-invalid-dep"),
         nice=get("nice"),
-        priority=get("priority"),
+        priority=get("priority") or None,  # 0 is as if nothing were asked
         hold="user" if get("hold") else "",
         requeue=get("requeue"),
         reservation=get("reservation"),

@@ -198,19 +198,41 @@ def tres_text(site: Site, tres: dict[str, int]) -> str:
 
 
 def output_path(site: Site, job: Job, which: str) -> str:
-    """Where stdout or stderr goes, with the patterns the controller fills in; `%N` and the like stay."""
+    """Where stdout or stderr goes, as scontrol prints it: five patterns, without widths (_fname_format)."""
+    task = 0xFFFFFFFE if job.array_task is None else job.array_task
+    text = _asked_path(job, which)
+    for pattern, value in (
+        ("%A", job.array_job_id or job.job_id),
+        ("%a", task),
+        ("%j", job.job_id),
+        ("%u", job.user),
+        ("%x", job.request.name),
+    ):
+        text = text.replace(pattern, str(value))
+    return text if text.startswith("/") else f"{job.request.work_dir}/{text}"
+
+
+def _asked_path(job: Job, which: str) -> str:
     extra = job.request.extra
+    if which == "in":
+        return str(extra.get("std_in") or "/dev/null")
     text = str(extra.get(f"std_{which}") or (extra.get("std_out") if which == "err" else "") or "")
-    if not text:
-        text = "slurm-%A_%a.out" if job.array_job_id else "slurm-%j.out"
-    path = filled(site, job, text)
-    return path if path.startswith("/") else f"{job.request.work_dir}/{path}"
+    return text or ("slurm-%A_%a.out" if job.array_job_id else "slurm-%j.out")
 
 
-def filled(site: Site, job: Job, pattern: str, node: str = "", more: dict[str, str] | None = None) -> str:
-    """File patterns: `%j`, `%5j`, `%A_%a`, `%x`, `%u` …; what is not known here stays."""
-    if pattern.startswith("\\\\") or "\\" in pattern:
-        return pattern.replace("\\", "")
+def batch_path(site: Site, job: Job, which: str) -> str:
+    """Where a script's input comes from and its output goes, with every pattern filled in (fname_create)."""
+    text = filled(site, job, _asked_path(job, which), {"N": site.host, "n": "0", "t": "0", "s": "batch"})
+    return text if text.startswith("/") else f"{job.request.work_dir}/{text}"
+
+
+def filled(site: Site, job: Job, pattern: str, more: dict[str, str] | None = None) -> str:
+    """File patterns: `%j`, `%5j`, `%A_%a`, `%x`, `%u` …; what is not known here stays.
+
+    A backslash anywhere keeps all of them; it goes, but for one behind another (remove_path_slashes).
+    """
+    if "\\" in pattern:
+        return re.sub(r"\\(\\?)", r"\1", pattern)
     task = 0xFFFFFFFE if job.array_task is None else job.array_task
     known = {
         "A": f"{job.array_job_id or job.job_id}",

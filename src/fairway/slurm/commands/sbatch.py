@@ -95,7 +95,7 @@ def _script(call: Call, operands: list[str]) -> str:
     if operands:
         path = operands[0]
         text = call.site.read_file(call, path)
-        if text is None:
+        if text is None and not call.site.is_folder(call, path):
             call.fail(f"Unable to open file {path}")
     else:
         text = call.stdin
@@ -162,37 +162,39 @@ def _read_script(options: JobOptions, directives: list[tuple[int, str]], file: s
 
 
 def split_directive(call: Call, line: str, file: str, number: int) -> list[str]:
-    """Words of a directive: quotes and backslashes hold together, `#` begins a comment."""
+    """Words of a directive: quotes hold together, `#` begins a comment, an empty word ends it as well."""
     words: list[str] = []
+    rest = line.lstrip()
+    while True:
+        word, length = _argument(call, rest, file, number)
+        if not word:
+            return words
+        words.append(word)
+        rest = rest[length:]
+
+
+def _argument(call: Call, text: str, file: str, number: int) -> tuple[str, int]:
+    """The first word of a text, and where it ends; a space parts words even behind a backslash (get_argument)."""
+    at = len(text) - len(text.lstrip())
+    if text[at : at + 1] == ":":
+        call.fatal(f"{file}: line {number}: Unexpected `:` in [{text}]")
     word: list[str] = []
-    quote, escaped, begun = "", False, False
-    for letter in line:
-        if escaped:
+    quote, escaped = "", False
+    while at < len(text) and (quote or not text[at].isspace()):
+        letter = text[at]
+        if escaped or not (letter in "\\#\"'" if not quote else letter in ("\\", quote)):
             word.append(letter)
             escaped = False
-        elif letter == "\\":
-            escaped = begun = True
-        elif quote:
-            if letter == quote:
-                quote = ""
-            else:
-                word.append(letter)
-        elif letter in "\"'":
-            quote, begun = letter, True
         elif letter == "#":
             break
-        elif letter.isspace():
-            if word:
-                words.append("".join(word))
-            word, begun = [], False
+        elif letter == "\\":
+            escaped = True
         else:
-            if letter == ":" and not begun:
-                call.fatal(f"{file}: line {number}: Unexpected `:` in [{line}]")
-            word.append(letter)
-            begun = True
+            quote = "" if quote else letter
+        at += 1
     if quote:
-        call.fatal(f"{file}: line {number}: Unmatched `{quote}` in [{line}]")
-    return [*words, "".join(word)] if word else words
+        call.fatal(f"{file}: line {number}: Unmatched `{quote}` in [{text}]")
+    return "".join(word), at
 
 
 def _request(call: Call, options: JobOptions, operands: list[str], wrap: str | None, body: str) -> JobRequest:

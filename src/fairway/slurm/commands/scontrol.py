@@ -184,15 +184,22 @@ def on_jobs(
         call.quit(1)
     for word in ",".join(words).split(",") if "[" not in "".join(words) else words:
         try:
-            ids = _named(call, word, split=name in ("hold", "release", "update"))
-            act(ids)
+            act(job_ids(call, _number_of(word), split=name in ("hold", "release", "update")))
         except SlurmError as refused:
+            if name in ("suspend", "resume") and refused.name == "INVALID_JOB_ID" and _is_unknown(call, word):
+                refused = SlurmError("SLURM_UNEXPECTED_MSG_ERROR")
             denied = name in ("suspend", "resume") and refused.name == "ACCESS_DENIED"
             whose = "" if denied else _array_of(call, word)
             call.say(f"{whose}: {refused.message}" if whose else f"{refused.message} for job {word}")
             if said and not whose:
                 call.say(f"{said} error: {refused.message}")
             call.code = 1
+
+
+def _is_unknown(call: Call, word: str) -> bool:
+    """A number of no job: slurmctld does not answer whether it suspends that (_slurm_rpc_suspend)."""
+    number = re.match(r"\d{1,10}", _number_of(word))
+    return number is not None and call.site.job(int(number[0])) is None
 
 
 def _array_of(call: Call, word: str) -> str:
@@ -223,27 +230,45 @@ def _each(act: Callable[[int], None]) -> Callable[[list[int]], None]:
     return every
 
 
-def _named(call: Call, word: str, split: bool) -> list[int]:
-    key, equals, name = word.partition("=")
-    if equals and key.lower() in ("name", "jobname"):
-        mine = [
-            j.job_id for j in call.site.cluster.jobs.values() if j.request.name == name and not j.finished
-        ]
-        if not mine:
-            raise SlurmError("INVALID_JOB_ID")
-        return mine
-    return job_ids(call, name if equals else word, split)
+def _number_of(word: str) -> str:
+    key, equals, number = word.partition("=")
+    return number if equals and key.lower() in ("job", "jobid") else word
+
+
+def jobs_of_name(call: Call, name: str, user: str = "") -> list[Job]:
+    jobs = call.site.cluster.listed()
+    return [job for job in jobs if job.request.name == name and user in ("", job.user)]
 
 
 def _hold(call: Call, words: list[str]) -> None:
-    on_jobs(
-        call, words, "hold", _each(lambda one: call.site.controller.hold(one, call.user)), "slurm_suspend"
-    )
+    _hold_named(call, words, "hold", _each(lambda one: call.site.controller.hold(one, call.user)))
+
+
+def _user_hold(call: Call, words: list[str]) -> None:
+    hold = _each(lambda one: call.site.controller.hold(one, call.user, as_user=True))
+    _hold_named(call, words, "hold", hold)
 
 
 def _release(call: Call, words: list[str]) -> None:
-    release = _each(lambda one: call.site.controller.release(one, call.user))
-    on_jobs(call, words, "release", release, "slurm_suspend")
+    _hold_named(call, words, "release", _each(lambda one: call.site.controller.release(one, call.user)))
+
+
+def _hold_named(call: Call, words: list[str], name: str, act: Callable[[list[int]], None]) -> None:
+    """Of jobs named `name=` those that run are told of, and done all the same (scontrol_hold)."""
+    numbers = []
+    for word in words:
+        key, equals, called = word.partition("=")
+        if not equals or key.lower() not in ("name", "jobname"):
+            numbers.append(word)
+            continue
+        named = jobs_of_name(call, called)
+        if named:
+            on_jobs(call, [job.label for job in named], name, act, "slurm_suspend")
+        if not all(job.pending for job in named):
+            call.say(f"slurm_suspend error: {refusals()['JOB_NOT_PENDING'][1]}")
+            call.code = 1
+    if numbers or not words:
+        on_jobs(call, numbers, name, act, "slurm_suspend")
 
 
 def _requeue(call: Call, words: list[str]) -> None:
@@ -420,7 +445,7 @@ _ENDED = "this controller ends with `fairway slurm down`"
 _COMMANDS: dict[str, Command] = {
     "show": _nothing,
     "hold": _hold,
-    "uhold": _hold,
+    "uhold": _user_hold,
     "release": _release,
     "requeue": _requeue,
     "requeuehold": _requeue_hold,

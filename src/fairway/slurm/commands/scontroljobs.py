@@ -110,7 +110,7 @@ def _files(call: Call, job: Job) -> list[str]:
     if job.batch:
         lines += [
             f"StdErr={jobtext.output_path(site, job, 'err')}",
-            f"StdIn={extra.get('std_in', '/dev/null')}",
+            f"StdIn={jobtext.output_path(site, job, 'in')}",
             f"StdOut={jobtext.output_path(site, job, 'out')}",
         ]
     return lines

@@ -122,16 +122,19 @@ def _gres_words(value: str, gpus: bool = False) -> str:
 
 
 def update_job(call: Call, pairs: Pairs) -> None:
-    from fairway.slurm.commands.scontrol import on_jobs
+    from fairway.slurm.commands.scontrol import jobs_of_name, on_jobs
 
     changes: dict[str, Any] = {}
-    target = ""
+    target = named = user = ""
     for key, sign, value in pairs:
         if names(key, ("jobid", 3)):
             target = value
             continue
         if names(key, ("jobname", 7)) and not target and not any(names(k, ("jobid", 3)) for k, _, _ in pairs):
-            target = f"name={value}"
+            named = value
+            continue
+        if names(key, ("userid", 3)):
+            user = _user(call, value)
             continue
         found = next(((f, read) for fields, f, read in _JOB_KEYS if names(key, *fields)), None)
         if found is None:
@@ -153,16 +156,26 @@ def update_job(call: Call, pairs: Pairs) -> None:
         call.say("No changes specified")
         call.quit(1)
 
-    if target.startswith("name=") and not any(
-        job.request.name == target[5:] and not job.finished for job in call.site.cluster.jobs.values()
-    ):
-        call.fail(f"No jobs with name '{target[5:]}'")
+    if not target:
+        target = ",".join(job.label for job in jobs_of_name(call, named, user))
+        if not target:
+            whose = f"user ID {call.site.uid(user)} and " if user else ""
+            call.fail(f"No jobs with {whose}name '{named}'")
 
     def act(ids: list[int]) -> None:
         for one in ids:
             call.site.controller.update_job(one, changes, call.user)
 
     on_jobs(call, [target], "update", act)
+
+
+def _user(call: Call, value: str) -> str:
+    """UserID: whose job of that name is meant."""
+    uid = call.site.uid(value)
+    if uid is None:
+        call.say(f"Invalid UserID: {value}")
+        call.quit(1)
+    return call.site.user(uid)
 
 
 def update_step(call: Call, pairs: Pairs) -> None:

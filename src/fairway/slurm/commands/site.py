@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pwd
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -110,6 +111,9 @@ class Site:
             except OSError:
                 call.files[path] = None
         return call.files[path]
+
+    def is_folder(self, call: Call, path: str) -> bool:
+        return os.path.isdir(self.real_path(path if path.startswith("/") else f"{call.cwd}/{path}"))
 
     def job(self, job_id: int) -> Job | None:
         return self.cluster.jobs.get(job_id)

@@ -403,17 +403,16 @@ class Host:
     def _streams(self, job: Job) -> tuple[int, int, int] | None:
         """stdin, stdout, stderr; None where one cannot be opened."""
         extra, site = job.request.extra, self.site
-        more = {"N": site.host, "n": "0", "t": "0", "s": "batch"}
         append = "a" in str(
             extra.get("open_mode") or ("a" if site.conf.is_on("JobFileAppend") or job.restarts else "t")
         )
         flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC)
         opened: list[int] = []
         try:
-            opened.append(_opened(site.real_path(str(extra.get("std_in", "/dev/null"))), os.O_RDONLY))
-            out = jobtext.filled(site, job, jobtext.output_path(site, job, "out"), more=more)
+            opened.append(_opened(site.real_path(jobtext.batch_path(site, job, "in")), os.O_RDONLY))
+            out = jobtext.batch_path(site, job, "out")
             opened.append(_opened(_real(site, out), flags))
-            err = jobtext.filled(site, job, jobtext.output_path(site, job, "err"), more=more)
+            err = jobtext.batch_path(site, job, "err")
             opened.append(opened[1] if err == out else _opened(_real(site, err), flags))
         except (OSError, ValueError):  # a path may have NUL bytes
             for one in set(opened):
@@ -482,8 +481,7 @@ class Host:
 
     def _note(self, job: Job, text: str) -> None:
         """A line of slurmstepd's into the job's stderr."""
-        more = {"N": self.site.host, "n": "0", "t": "0", "s": "batch"}
-        path = jobtext.filled(self.site, job, jobtext.output_path(self.site, job, "err"), more=more)
+        path = jobtext.batch_path(self.site, job, "err")
         try:
             with open(self.site.real_path(path), "a", encoding="utf-8") as stream:
                 stream.write(text)
