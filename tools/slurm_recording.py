@@ -228,6 +228,11 @@ def _start(conf: Path) -> None:
     _mysql("DROP DATABASE IF EXISTS slurm_acct_db; CREATE DATABASE slurm_acct_db;")
     _daemon(["runuser", "-u", "slurm", "--", "slurmdbd", "-D"], setting)
     _until(["sacctmgr", "-n", "show", "qos", "format=name"], 40, "normal")
+    _daemon(
+        ["runuser", "-u", "slurm", "--", "slurmctld", "-D", "-c"], setting
+    )  # limits of GPUs need its TRES
+    _until(["sacctmgr", "-n", "show", "tres", "format=type,name"], 20, "gres")
+    subprocess.run(["pkill", "-9", "-x", "slurmctld"], check=False)
     setup = subprocess.run(
         ["bash", str(conf / "accounts_setup.sh")],
         env={**os.environ, **setting},
