@@ -427,6 +427,96 @@ def test_too_many_restarts_of_containers_are_the_end() -> None:
     assert world.pods() == []
 
 
+ENDED = "Job train has failed because it has reached the specified backoff limit"
+
+
+def message_of_its_end(world: World) -> str:
+    failed = world.condition(key_of("PyTorchJob"), "Failed")
+    return "" if failed is None else str(failed["message"])
+
+
+@pytest.mark.parametrize(
+    ("limit", "master", "restarts", "is_over"),
+    [
+        # Of each pod: its phase, restarts of its init containers, of its others.
+        (0, "OnFailure", {"worker-0": ("Running", 0, 0)}, False),
+        (0, "OnFailure", {"worker-0": ("Running", 0, 1)}, True),
+        (1, "OnFailure", {"worker-0": ("Running", 0, 1)}, True),
+        (2, "OnFailure", {"worker-0": ("Running", 0, 1)}, False),
+        (2, "OnFailure", {"worker-0": ("Running", 1, 1)}, True),
+        (2, "OnFailure", {"worker-0": ("Running", 1, 0), "worker-1": ("Running", 0, 1)}, True),
+        (3, "OnFailure", {"worker-0": ("Running", 1, 0), "worker-1": ("Running", 0, 1)}, False),
+        (1, "OnFailure", {"worker-0": ("Unknown", 5, 5)}, False),
+        (2, "Always", {"master-0": ("Running", 0, 1), "worker-1": ("Running", 0, 1)}, True),
+        (2, "Never", {"master-0": ("Running", 5, 0), "worker-1": ("Running", 0, 1)}, False),
+        (2, "Never", {"master-0": ("Running", 5, 0), "worker-1": ("Running", 0, 2)}, True),
+        (2, "ExitCode", {"master-0": ("Running", 5, 0), "worker-1": ("Running", 0, 1)}, False),
+        (2, "ExitCode", {"master-0": ("Running", 5, 0), "worker-1": ("Running", 0, 2)}, True),
+    ],
+)
+def test_restarts_that_are_too_many(
+    limit: int, master: str, restarts: dict[str, tuple[str, int, int]], is_over: bool
+) -> None:
+    world = World()
+    roles = {"Master": role(1, master), "Worker": role(2)}
+    world.apply(job("PyTorchJob", roles, {"backoffLimit": limit}))
+    for name, (phase, of_init, of_others) in restarts.items():
+        key = Key("Pod", "default", f"train-{name}")
+        counts: Obj = {
+            "phase": phase,
+            "initContainerStatuses": [{"name": "i", "restartCount": of_init}],
+            "containerStatuses": [{"name": "c"}, {"name": "d", "restartCount": of_others}],
+        }
+        world.store.set_status(key, {**world.get(key)["status"], **counts})
+    world.settle()
+    assert message_of_its_end(world) == (ENDED if is_over else "")
+
+
+def test_a_pod_of_no_role_counts_for_nothing() -> None:
+    world = World()
+    world.apply(job("PyTorchJob", {"Worker": role(1)}, {"backoffLimit": 1}))
+    meta = pod(world, "train-worker-0")["metadata"]
+    stray = {"name": "stray", "namespace": "default", "ownerReferences": meta["ownerReferences"]}
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    world.apply({"apiVersion": "v1", "kind": "Pod", "metadata": stray, "spec": spec})
+    world.set_pod(pod(world, "stray"), containerStatuses=[{"name": "c", "restartCount": 5}])
+    assert message_of_its_end(world) == ""
+
+
+@pytest.mark.parametrize(
+    ("limit", "is_told", "others_run", "is_over"),
+    [(0, False, False, True), (1, False, False, False), (0, True, False, False), (0, False, True, False)],
+)
+def test_a_failed_pod_without_a_retry_is_the_end_where_it_is_new(
+    limit: int, is_told: bool, others_run: bool, is_over: bool
+) -> None:
+    """`is_told`: the status says so already. `others_run`: as many as there should be."""
+    world = World()
+    key = world.apply(job("PyTorchJob", {"Worker": role(2)}, {"backoffLimit": limit}))
+    if others_run:
+        meta = pod(world, "train-worker-1")["metadata"]
+        extra = {**meta, "name": "train-worker-2"}
+        del extra["uid"], extra["resourceVersion"]
+        spec = {"containers": [{"name": "c", "image": "i"}]}
+        world.store.create({"apiVersion": "v1", "kind": "Pod", "metadata": extra, "spec": spec})
+        failed = Key("Pod", "default", "train-worker-2")
+    else:
+        failed = Key("Pod", "default", "train-worker-0")
+    world.store.set_status(failed, {**world.get(failed)["status"], "phase": "Failed"})
+    if is_told:
+        told = {**world.status(key), "replicaStatuses": {"Worker": {"active": 1, "failed": 1}}}
+        world.store.set_status(key, told)
+    world.settle()
+    assert (message_of_its_end(world) == ENDED) is is_over
+
+
+def test_a_pod_that_succeeded_is_no_failure() -> None:
+    world = World()
+    world.apply(job("PyTorchJob", {"Master": role(1), "Worker": role(2)}, {"backoffLimit": 0}))
+    finish(world, "train-worker-0")
+    assert message_of_its_end(world) == ""
+
+
 def test_a_job_may_not_run_past_its_deadline() -> None:
     world = World()
     world.apply(job("PyTorchJob", {"Worker": role(2)}, {"activeDeadlineSeconds": 60}))

@@ -8,6 +8,7 @@ import pytest
 from tinyworld import World, deployment, job
 
 from fairway.kube.objects import Key, Obj
+from fairway.kube.timestamps import rfc3339
 from fairway.workloads.registry import CONTROLLERS, WATCHERS
 
 QUOTA = Key("ResourceQuota", "default", "q")
@@ -96,6 +97,83 @@ def test_a_namespace_says_what_it_waits_for() -> None:
     world.store.set_finalizers(Key("ConfigMap", "team", "stuck"), [])
     world.settle()
     assert world.store.get(key) is None
+
+
+def test_what_remains_is_said_in_order_and_since_when() -> None:
+    world = World()
+    key = world.apply(namespace(finalizers=["kubernetes", "own/f"]))
+    meta = {"name": "b", "namespace": "team", "finalizers": ["z/1", "a/2"]}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": {}}
+    held = in_team({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "finalizers": ["z/1"]}})
+    world.apply(budget)
+    world.apply({**held, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+    world.delete(key)
+    world.advance(4.999)
+    assert "conditions" not in world.status(key)
+    world.advance(0.001)
+    first = rfc3339(world.now_us)
+    fine = [
+        ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed",
+        ),
+        (
+            "NamespaceDeletionContentFailure",
+            "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization",
+        ),
+    ]
+
+    def said(since: str, *rows: tuple[str, str, str], status: str = "True") -> list[Obj]:
+        return [
+            {"type": t, "status": status, "lastTransitionTime": since, "reason": r, "message": m}
+            for t, r, m in rows
+        ]
+
+    def remaining(content: str, finalizers: str) -> list[Obj]:
+        some = "Some content in the namespace has finalizers remaining: "
+        return said(
+            first,
+            (
+                "NamespaceContentRemaining",
+                "SomeResourcesRemain",
+                f"Some resources are remaining: {content}",
+            ),
+            ("NamespaceFinalizersRemaining", "SomeFinalizersRemain", some + finalizers),
+        )
+
+    both = "poddisruptionbudgets.policy has 1 resource instances, pods. has 1 resource instances"
+    assert world.status(key)["conditions"] == [
+        *said(first, *fine, status="False"),
+        *remaining(both, "a/2 in 1 resource instances, z/1 in 2 resource instances"),
+    ]
+    world.advance(60)
+    world.store.set_finalizers(Key("PodDisruptionBudget.policy", "team", "b"), [])
+    world.settle()
+    assert world.status(key)["conditions"] == [
+        *said(first, *fine, status="False"),
+        *remaining("pods. has 1 resource instances", "z/1 in 1 resource instances"),
+    ]
+    world.advance(60)
+    world.store.set_finalizers(Key("Pod", "team", "p"), [])
+    world.settle()
+    found = world.get(key)
+    assert found["metadata"]["finalizers"] == ["own/f"]
+    assert found["status"]["conditions"] == [
+        *said(first, *fine, status="False"),
+        *said(
+            rfc3339(world.now_us),
+            ("NamespaceContentRemaining", "ContentRemoved", "All content successfully removed"),
+            (
+                "NamespaceFinalizersRemaining",
+                "ContentHasNoFinalizers",
+                "All content-preserving finalizers finished",
+            ),
+            status="False",
+        ),
+    ]
 
 
 def test_other_namespaces_are_left_alone() -> None:

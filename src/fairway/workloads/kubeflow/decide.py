@@ -27,6 +27,9 @@ from fairway.workloads.kubeflow.status import (
 )
 from fairway.workloads.pods import FAILED, PENDING, RETRY_REFUSED_US, RUNNING, is_active, phase_of
 
+# Whose containers the kubelet starts again; with ExitCode the operator makes the pod anew, which counts for nothing.
+_RESTARTING = ("OnFailure", "Always")
+
 
 def reconcile(framework: Framework, view: View, key: Key, now_us: int) -> Reconciliation:
     """What to do about one job. O(its pods)."""
@@ -152,7 +155,7 @@ def _past_backoff_limit(sync: Sync, limit: int) -> bool:
     for pod in sync.pods:
         role = (pod["metadata"].get("labels") or {}).get(REPLICA_TYPE)
         replica = next((r for r in sync.job.replicas.values() if r.type == role), None)
-        if replica is None or replica.restart_policy == "Never" or phase_of(pod) != RUNNING:
+        if replica is None or replica.restart_policy not in _RESTARTING or phase_of(pod) != RUNNING:
             continue
         status = pod.get("status") or {}
         for field in ("initContainerStatuses", "containerStatuses"):
