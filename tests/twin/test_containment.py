@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from fairway.kube.timestamps import SECOND_US
 from fairway.twin.components import Host
 from fairway.twin.containment import Containment, place
 from fairway.twin.controllers import Controllers
+from fairway.twin.distributions import constant
 from fairway.twin.latency import NONE
 from fairway.twin.loop import NODES
 from fairway.twin.twin import Twin
@@ -306,3 +308,21 @@ def test_an_event_may_carry_an_object() -> None:
     world.twin.run_for(10 * S)
     assert tried == [change] * 3
     assert not [f for f in world.containment.standing() if f.doing == "collector.collect"]
+
+
+def test_what_went_before_it_was_tried_again_is_not_heard_of_again() -> None:
+    """It is gone, and the news of that is still under way."""
+    said: list[str] = []
+    contains = Containment(tell=lambda text, _error: said.append(text))
+    strict = Reader()
+    twin = Twin(latency=replace(NONE, watch=constant(3 * S)), components=[strict], containment=contains)
+    twin.apply([config("odd")])
+    twin.run_for(3 * S)
+    assert (strict.tried, [f.about for f in contains.standing()]) == (1, [ODD])
+    twin.store.replace(config("odd", must="1"))
+    twin.store.delete(ODD)
+    twin.wake()
+    twin.run_for(2 * S)
+    assert (strict.tried, strict.seen, contains.standing(), contains.missed) == (1, [], [], {})
+    twin.run_for(10 * S)
+    assert [type_ for _, type_, _ in strict.seen] == ["MODIFIED", "DELETED"]

@@ -136,6 +136,15 @@ def test_pods_of_a_node_that_is_gone_go_after_its_quarantine() -> None:
     assert world.until(500).names() == ["c", "held"]
 
 
+def test_a_pod_that_comes_again_elsewhere_is_not_taken_for_the_one_that_ended() -> None:
+    world = World().apply(node("n"), node("m"), pod("a", "n")).until(1)
+    world.ends("a")
+    world.until(2).deletes("Pod", "a")
+    world.until(3).apply(pod("a", "m"))
+    world.until(15).deletes("Node", "n")
+    assert (world.until(300).names(), world.noted()) == (["a"], [])
+
+
 @pytest.mark.parametrize(("back_s", "left"), [(30, ["a"]), (59, ["a"]), (61, [])])
 def test_a_node_that_comes_back_in_time_keeps_its_pods(back_s: int, left: list[str]) -> None:
     world = World().apply(node("n"), pod("a", "n")).until(15)

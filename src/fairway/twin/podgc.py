@@ -81,7 +81,6 @@ class PodGarbageCollector:
         if change.type == DELETED:
             self.ended.pop(key, None)
             self._forget_ended(key, node)
-            self.unscheduled.pop(key, None)
             return
         if "deletionTimestamp" in pod["metadata"]:
             self._observe_leaving(key, node)

@@ -284,6 +284,9 @@ def resized() -> Iterator[str]:
     )
     yield from world.patch("p", {"spec": {"containers": [asking("9")]}}).until(100)
     yield from world.patch("p", {"spec": {"containers": [asking("500m")]}}).until(150)
+    # One that waits for room on a node that goes.
+    yield from world.patch("p", {"spec": {"containers": [asking("3500m")]}}).until(152)
+    yield from world.delete("n", "Node").until(300)
     yield from world.ends()
 
 
@@ -314,6 +317,84 @@ def work() -> Iterator[str]:
     faults.kill_container(world.twin, Key("Pod", "default", "two"), at(330))
     yield from world.until(340)
     yield from world.apply(pod("three", container("c"), says={**says, "startup-time": "10s"})).until(2000)
+    yield from world.ends()
+
+
+def members() -> Iterator[str]:
+    """Members of an Indexed Job work while all of them run: one comes late, one is killed, one gives up in the end."""
+    world = World(node(more={"nvidia.com/gpu": "8"}))
+    template = {"spec": {"restartPolicy": "Never", "containers": [container("c")]}}
+    spec = {"completions": 3, "parallelism": 3, "completionMode": "Indexed", "template": template}
+    meta = {"name": "train", "namespace": "default"}
+    world.apply({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec})
+    uid = world.twin.store.require(Key("Job.batch", "default", "train"))["metadata"]["uid"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid, "controller": True}
+    index = "batch.kubernetes.io/job-completion-index"
+
+    def member(name: str, number: int) -> Obj:
+        env = [{"name": "WORLD_SIZE", "value": "3"}]
+        made = container("c", env=env, resources={"limits": {"nvidia.com/gpu": "1"}})
+        says = {"run-time": "10m", "startup-time": "5s", "checkpoint-interval": "1m", "checkpoint-time": "2s"}
+        found = pod(name, made, says=says, meta={"ownerReferences": [owner]})
+        found["metadata"]["labels"] = {index: str(number), "batch.kubernetes.io/job-name": "train"}
+        found["metadata"]["annotations"][index] = str(number)
+        return found
+
+    yield from world.apply(member("m0", 0), member("m1", 1)).until(20)
+    yield from world.apply(member("m2", 2)).until(100)
+    faults.kill_container(world.twin, Key("Pod", "default", "m1"), at(130))
+    yield from world.until(200)
+    yield from world.apply(member("again", 1)).until(400)
+    yield from world.delete("m2", grace_s=0).until(410)
+    yield from world.apply(member("last", 2)).until(3000)
+    yield from world.ends()
+
+
+def shared() -> Iterator[str]:
+    """One card in turns: each is slower while others run, and its memory is everybody's."""
+    labels = {
+        "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
+        "nvidia.com/gpu.count": "1",
+        "nvidia.com/gpu.replicas": "4",
+        "nvidia.com/gpu.sharing-strategy": "time-slicing",
+    }
+    world = World(node(more={"nvidia.com/gpu": "4"}, labels=labels), slow=NONE)
+
+    def tenant(name: str, **says: str) -> Obj:
+        made = container("c", resources={"limits": {"nvidia.com/gpu": "1"}})
+        return pod(name, made, says={"run-time": "100s", "gpu-index": "0", **says})
+
+    world.apply(
+        tenant("a"), tenant("b", **{"gpu-utilization": "0s:10%,30s:40%", "gpu-memory": "0s:10Gi,20s:50Gi"})
+    )
+    yield from world.until(30)
+    yield from world.apply(tenant("c", **{"gpu-memory": "40Gi"}), tenant("d", **{"gpu-index": "1"})).until(60)
+    yield from world.apply(tenant("two")).until(70)
+    yield from world.delete("two", grace_s=0).until(1000)
+    yield from world.ends()
+
+
+def broken_stack() -> Iterator[str]:
+    """A runtime that knows no `nvidia`, a class nobody has, and a driver that is too old for an image."""
+    gpu = {"limits": {"nvidia.com/gpu": "1"}}
+    world = World(node(more={"nvidia.com/gpu": "8"}))
+    world.patch(
+        "n", {"metadata": {"annotations": {"fairway.dev/gpu-fault": "runtime-class, driver-version"}}}, "Node"
+    )
+    for name in ("nvidia", "plain"):
+        meta = {"name": name}
+        world.apply(
+            {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": meta, "handler": name}
+        )
+    world.apply(pod("class", container("c", "sleep 5"), runtimeClassName="nvidia"))
+    world.apply(pod("plain", container("c", "sleep 5"), runtimeClassName="plain"))
+    world.apply(pod("nobodys", container("c", "sleep 5"), runtimeClassName="other"))
+    for name, image in (("old", "cuda:11.0"), ("new", "cuda:13.0"), ("unsaid", "app")):
+        made = {**container("c", "sleep 5", resources=gpu), "image": image}
+        world.apply(pod(name, made), pod(f"{name}-cpu", {**made, "resources": {}}))
+    yield from world.until(45)
+    world.patch("n", {"metadata": {"annotations": {"fairway.dev/gpu-fault": None}}}, "Node")
+    yield from world.until(90)
     yield from world.ends()
 
 
@@ -433,6 +514,7 @@ def evicted() -> Iterator[str]:
 
 TOLD: tuple[Callable[[], Iterator[str]], ...] = (
     *(lives, images, probed, leaving, refused, settings, resized, work),
+    *(members, shared, broken_stack),
     *(crashes, silence, most_silent, switched_off, evicted),
 )
 

@@ -18,6 +18,7 @@ from fairway.provisioning.clusterautoscaler.expanders import CONFIG_MAP
 from fairway.provisioning.karpenter.labels import SPOT
 from fairway.twin.faults import fail_node, partition_node
 from fairway.twin.provisioner.cloud import Shortage
+from fairway.twin.twin import EPOCH_US
 
 HERE = Path(__file__).parent / "stories"
 SMALL, LARGE, CARDS = kind("m"), kind("xl", 16), kind("g", 8, 2)
@@ -198,6 +199,22 @@ def asked_for() -> Iterator[str]:
     yield from world.until(30 * M).told("in the end")
 
 
+def asked_in_vain() -> Iterator[str]:
+    """A request while its group may not grow: it is looked at again when that is over and its own time has come."""
+    world = World(
+        group("one", SMALL),
+        shortages=[Shortage("m", until_us=EPOCH_US + 5 * MINUTE_US)],
+        provisioning_requests=True,
+        request_backoff_us=6 * MINUTE_US,
+        backoff_us=4 * MINUTE_US,
+    ).until(5)
+    world.apply(pod("a")).until(50)
+    world.delete(Key("Pod", "default", "a")).apply(template("shape", "3"))
+    world.apply(request("r", "best-effort-atomic-scale-up.autoscaling.x-k8s.io", "shape", 1))
+    yield from world.until(5 * M).told("refused")
+    yield from world.until(15 * M).told("in the end")
+
+
 def template(name: str, cpu: str, gpu: int = 0) -> Obj:
     meta = {"name": name, "namespace": "default"}
     return {
@@ -220,7 +237,7 @@ def request(name: str, of_class: str, shape: str, count: int) -> Obj:
 
 STORIES: tuple[Callable[[], Iterator[str]], ...] = (
     *(growth, sold_out, late, taken_back, empty, drained, ill, many_ill, enough, by_priority),
-    *(comings_and_goings, found_there, asked_for),
+    *(comings_and_goings, found_there, asked_for, asked_in_vain),
 )
 
 
