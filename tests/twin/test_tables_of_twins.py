@@ -398,12 +398,12 @@ def test_what_a_tally_counts_and_observes() -> None:
     ]
     assert copied.observed() == [Observed("took", (), (2, 1, 1), 5.5, ())]
     assert tally.samples()[1].value == 5 and tally.observed()[0].counts == (2, 1, 2)
-    for second in range(1, 5):
-        tally.observe("long", float(second), "b", now_us=second * S)
+    for second, value in enumerate((4.0, 1.0, 3.0, 2.0), 1):
+        tally.observe("long", value, "b", now_us=second * S)
     tally.observe("long", 7.0, "a", now_us=5 * S)
     of_a, of_b, _ = tally.observed(10 * M + 2 * S)
     assert of_a == Observed("long", ("a",), (1,), 7.0, tuple((q, 7.0) for q in (0.0, 0.5, 0.9, 0.99, 1.0)))
     # What was ten minutes ago is of the past.
     assert of_b == Observed(
-        "long", ("b",), (4,), 10.0, ((0.0, 3.0), (0.5, 3.0), (0.9, 4.0), (0.99, 4.0), (1.0, 4.0))
+        "long", ("b",), (4,), 10.0, ((0.0, 2.0), (0.5, 2.0), (0.9, 3.0), (0.99, 3.0), (1.0, 3.0))
     )

@@ -398,6 +398,119 @@ def broken_stack() -> Iterator[str]:
     yield from world.ends()
 
 
+def gated() -> Iterator[str]:
+    """Conditions of others: readiness gates, a PodScheduled of its own generation, a node with images."""
+    images = [{"names": ["c:1", "c@sha256:1"], "sizeBytes": 5}, {"sizeBytes": 7}]
+    world = World(node(images=images))
+    gates = [{"conditionType": "x/a"}, {"conditionType": "x/b"}]
+    world.apply(
+        pod("p", container("c", "sleep 60"), readinessGates=gates), pod("q", container("c", "sleep 9"))
+    )
+    scheduled = {
+        "type": "PodScheduled",
+        "status": "True",
+        "observedGeneration": 1,
+        "lastTransitionTime": None,
+    }
+    key = Key("Pod", "default", "q")
+    world.twin.store.set_status(
+        key, {"phase": "Pending", "conditions": [scheduled], "nominatedNodeName": "m"}
+    )
+    yield from world.until(5)
+    for at_s, status in ((6, "False"), (12, "True"), (20, "Unknown")):
+        key = Key("Pod", "default", "p")
+        now = world.twin.store.require(key)["status"]
+        kept = [c for c in now["conditions"] if c["type"] != "x/a"]
+        world.twin.store.set_status(key, {**now, "conditions": [{"type": "x/a", "status": status}, *kept]})
+        world.twin.wake()
+        yield from world.patch("p", {"metadata": {"labels": {"at": str(at_s)}}}).until(at_s)
+    yield from world.until(90)
+    yield from world.ends()
+
+
+def varying() -> Iterator[str]:
+    """Times that are drawn for each pod: of its run, its start, its images, and of how soon an end is noticed."""
+    world = World(node(), node("m"), slow=Latency())
+    says = {
+        "run-time": "uniform(10s, 60s)",
+        "startup-time": "lognormal(5s, 0.5)",
+        "image-pull-time": "exponential(9s)",
+    }
+    probe = {"readinessProbe": {"periodSeconds": 3, "httpGet": {"port": 80}}}
+    for i in range(4):
+        made = pod(
+            f"p{i}", container(f"c{i}", **probe), restartPolicy="OnFailure", says={**says, "exit-code": "1,0"}
+        )
+        made["spec"]["nodeName"] = "nm"[i % 2]
+        world.apply(made)
+    yield from world.until(300)
+    yield from world.ends()
+
+
+def adopted() -> Iterator[str]:
+    """Kubelets that start anew in the middle of it: what ran goes on, what waited waits, what is to go goes."""
+    world = World(node(more={"nvidia.com/gpu": "4"}))
+    policy: dict[str, Any] = {"restartPolicy": "Always"}
+    world.apply(pod("runs", container("c", "sleep 100"), initContainers=[container("i", "sleep 1")]))
+    world.apply(
+        pod(
+            "fails",
+            container("c"),
+            container("d", "sleep 90"),
+            says={"run-time.c": "4s", "exit-code.c": "1"},
+            **policy,
+        )
+    )
+    world.apply(
+        pod(
+            "ended", container("c"), container("d", "sleep 90"), says={"run-time.c": "4s", "exit-code.c": "3"}
+        )
+    )
+    world.apply(pod("goes", container("c", "sleep 900"), terminationGracePeriodSeconds=40))
+    world.apply(pod("timed", container("c", "sleep 900"), activeDeadlineSeconds=60))
+    asks = {"requests": {"cpu": "1"}}
+    world.apply(pod("grows", container("c", "sleep 900", resources=asks), meta={"generation": 1}))
+    yield from world.until(25)
+    world.delete("goes")
+    wished = {"spec": {"containers": [container("c", "sleep 900", resources={"requests": {"cpu": "2"}})]}}
+    world.twin.store.patch(Key("Pod", "default", "grows"), wished)
+    store = world.twin.store.fork()
+    again = World.__new__(World)
+    again.kubelet = Kubelet()
+    parts: list[Any] = [Faults(), again.kubelet]
+    twin = Twin(seed=5, latency=SLOW, components=parts, start_us=store.now_us, store=store)
+    Watched.__init__(again, twin)
+    yield "== again"
+    yield from again.until(26)
+    yield from again.apply(pod("new", container("c", "sleep 5"))).until(200)
+    yield from again.ends()
+
+
+def cut_off() -> Iterator[str]:
+    """What becomes of pods behind a partition, or on a machine that is down, while others decide about them."""
+    world = World(node(), node("m"))
+    for name in ("replaced", "failed", "forced", "timed", "left"):
+        more = {"activeDeadlineSeconds": 50} if name == "timed" else {}
+        world.apply(pod(name, container("c", "sleep 300"), terminationGracePeriodSeconds=2, **more))
+        there = pod(f"{name}-m", container("c", "sleep 300"), terminationGracePeriodSeconds=2, **more)
+        there["spec"]["nodeName"] = "m"
+        world.apply(there)
+    yield from world.until(20)
+    faults.partition_node(world.twin, "n", at(21), 60 * S)
+    faults.fail_node(world.twin, "m", at(21), 60 * S)
+    yield from world.until(25)
+    for tail in ("", "-m"):
+        world.delete(f"replaced{tail}", grace_s=0).delete(f"forced{tail}", grace_s=0)
+        again = pod(f"replaced{tail}", container("c", "sleep 7"))
+        again["spec"]["nodeName"] = "m" if tail else "n"
+        world.apply(again)
+        key = Key("Pod", "default", f"failed{tail}")
+        world.twin.store.set_status(key, {**world.twin.store.require(key)["status"], "phase": "Failed"})
+        world.twin.wake()
+    yield from world.until(200)
+    yield from world.ends()
+
+
 def crashes() -> Iterator[str]:
     """A machine that crashes and boots again; one that never does; their pods by policy, and one bound meanwhile."""
     world = World(node(), node("m"), cares=True)
@@ -514,7 +627,7 @@ def evicted() -> Iterator[str]:
 
 TOLD: tuple[Callable[[], Iterator[str]], ...] = (
     *(lives, images, probed, leaving, refused, settings, resized, work),
-    *(members, shared, broken_stack),
+    *(members, shared, broken_stack, gated, varying, adopted, cut_off),
     *(crashes, silence, most_silent, switched_off, evicted),
 )
 

@@ -215,6 +215,23 @@ def asked_in_vain() -> Iterator[str]:
     yield from world.until(15 * M).told("in the end")
 
 
+def long_over() -> Iterator[str]:
+    """Requests that ended a week ago go; one whose template went is not kept; pods that use one open nothing."""
+    world = World(group("one", SMALL, size=2), provisioning_requests=True, scale_down=False).until(65)
+    atomic = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
+    world.apply(template("shape", "3"), template("other", "1")).until(70)
+    world.apply(request("room", atomic, "shape", 1), request("lost", atomic, "other", 1))
+    world.apply(request("never", atomic, "nobody", 2))
+    yield from world.until(100).told("kept")
+    users = [pod(f"user-{i}", "30") for i in range(2)]
+    for one in users:
+        one["metadata"]["annotations"]["autoscaling.x-k8s.io/consume-provisioning-request"] = "room"
+    world.apply(*users).delete(Key("PodTemplate", "default", "other"))
+    yield from world.until(200).told("used")
+    yield from world.delete(Key("Pod", "default", "user-0")).until(8 * 24 * 60 * M).told("a week later")
+    yield from world.apply(pod("late")).until(8 * 24 * 60 * M + 120).told("when somebody comes")
+
+
 def template(name: str, cpu: str, gpu: int = 0) -> Obj:
     meta = {"name": name, "namespace": "default"}
     return {
@@ -237,7 +254,7 @@ def request(name: str, of_class: str, shape: str, count: int) -> Obj:
 
 STORIES: tuple[Callable[[], Iterator[str]], ...] = (
     *(growth, sold_out, late, taken_back, empty, drained, ill, many_ill, enough, by_priority),
-    *(comings_and_goings, found_there, asked_for, asked_in_vain),
+    *(comings_and_goings, found_there, asked_for, asked_in_vain, long_over),
 )
 
 
@@ -260,3 +277,32 @@ def test_a_copy_goes_on_alike(at_s: int) -> None:
     told = [list(one.until(900).told("in the end")) for one in (fork, world)]
     assert told[0] == told[1]
     assert GPU in "".join(told[0])
+
+
+def test_what_would_grow_is_told_and_nothing_changed() -> None:
+    """For pods that are asked about, and are not there; also such as would rather be elsewhere, and claim devices."""
+    world = World(group("one", SMALL, size=1), group("cards", CARDS, most=2)).until(70)
+    term = {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z2"]}]}
+    prefers = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": term}]}
+    asked = {
+        "a": pod("a", affinity={"nodeAffinity": prefers}),
+        "b": pod("b"),
+        "g": pod("g", "1", gpu=2),
+        "huge": pod("huge", "30"),
+        "claims": pod("claims", "1", resourceClaims=[{"name": "x", "resourceClaimName": "nobody"}]),
+    }
+    for name, one in asked.items():
+        one["metadata"]["uid"] = name
+    before = list(world.told("now"))
+    for names, grows, helped, unhelped in (
+        ("a b", "{one 0->2 (max: 3)}", "a b", []),
+        ("a b g", "{cards 0->1 (max: 2)}", "a b g", []),
+        ("huge a", "{one 0->1 (max: 3)}", "a", [("huge", "2 Insufficient cpu")]),
+        ("claims", "{one 0->1 (max: 3)}", "claims", []),
+    ):
+        found = world.part.asked([asked[name] for name in names.split()])
+        said = " ".join(str(r) for r in found.resizes).replace("1->3", "0->2").replace("1->2", "0->1")
+        assert (said, " ".join(p.name for p in found.triggered)) == (grows, helped)
+        assert [(p.name, why) for p, why in found.unhelped] == unhelped
+    after = [line for line in world.told("now") if not line.startswith("looked")]
+    assert after == [line for line in before if not line.startswith("looked")]
