@@ -10,7 +10,7 @@ import pytest
 
 from fairway.provisioning.karpenter.claimline import ClaimLine, Tried
 from fairway.provisioning.karpenter.claims import Claim
-from fairway.provisioning.karpenter.gosort import LONG, SHORT, Slice
+from fairway.provisioning.karpenter.gosort import LONG, SHORT, Slice, pivot_of
 from fairway.provisioning.karpenter.requirements import Requirements, one_of
 
 
@@ -91,3 +91,52 @@ def _played(draw: Random, most: int, steps: int, *, takes: float, gives_up: floa
                 claim.requirements, levels[taken] = _labels("abcdefghij"[level]), level
             line.moved(taken, was)
     return shapes
+
+
+@pytest.mark.parametrize("size", [LONG, LONG + 1, 63, 64, 121])
+def test_what_looks_sorted_is_what_go_looks_at(size: int) -> None:
+    """Sorted but for one claim, wherever it stands; all claims that Go does not look at say nothing."""
+    draw = Random(size)
+    line = ClaimLine()
+    for count in sorted(draw.choice((1, 1, 2, 3)) for _ in range(size)):
+        line.append(_claim(_labels("a")))
+        line.claims[-1].pods.extend([cast(Any, 0)] * (count - 1))
+    sorted_order = list(line._order)
+    verdicts = set()
+    for _ in range(60):
+        order = list(sorted_order)
+        order.insert(draw.randrange(size), order.pop(draw.randrange(size)))
+        line._order = order
+        keys = [len(line.claims[index].pods) for index in order]
+        assert line._looks_sorted() is (pivot_of(keys, 0, size)[1] == 0)
+        verdicts.add(line._looks_sorted())
+        if keys == sorted(keys):
+            for count in range(5):
+                assert line._first_with(count) == sum(key < count for key in keys)
+    assert verdicts == {True, False}
+
+
+def test_claims_that_were_sorted_anew_are_walked_anew() -> None:
+    """Sixty-four steps in vain make heaps; a sort of all claims makes them worthless."""
+    line, tried = ClaimLine(), Tried()
+    for index in range(70):
+        line.settle()
+        assert line.append(_claim(_labels("a"))) == index
+    assert line.classes() == [_labels("a")]
+    for steps, is_kept in ((64, False), (65, True)):
+        walk = line.walk(line.classes(), tried)
+        assert [next(walk) for _ in range(steps)] == list(range(steps))
+        walk.close()  # type: ignore[attr-defined]
+        assert (tried.heaps is not None) is is_kept
+    assert (tried.seen, tried.sorts) == (70, 0)
+    tried.never |= {0, 2}
+    assert list(line.walk(line.classes(), tried)) == [1, *range(3, 70)]
+    assert list(line.walk([], tried)) == list(line.walk([], Tried())) == []
+    for moved, sorts in ((40, 0), (34, 1)):  # Go looks at the 34th for its pivot, not at the 40th
+        line.claims[moved].pods.append(cast(Any, 0))
+        line.moved(moved, _labels("a"))
+        line.settle()
+        want = [i for i in line._order if i not in tried.never]
+        assert list(line.walk(line.classes(), tried)) == want
+        assert sorted(want) == [i for i in range(70) if i not in (0, 2)]
+        assert ([len(line.claims[i].pods) for i in want[-2:]], line._sorts) == ([1 + sorts, 2], sorts)

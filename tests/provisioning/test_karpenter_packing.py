@@ -25,6 +25,7 @@ from fairway.provisioning.karpenter.labels import ARCH, CAPACITY_TYPE, HOSTNAME,
 from fairway.provisioning.karpenter.packing import Options, Results
 from fairway.provisioning.karpenter.requirement import one_of
 from fairway.provisioning.karpenter.requirements import Requirements
+from fairway.provisioning.karpenter.statenode import StateNode
 from fairway.provisioning.karpenter.world import World
 
 SMALL = kind("s.small", 4, spot=60_000)
@@ -389,3 +390,62 @@ def test_pods_that_claim_devices_are_left_alone(spec: dict[str, Any]) -> None:
         "claims",
         "pod has Dynamic Resource Allocation requirements that are not yet supported by Karpenter",
     )
+
+
+@pytest.mark.parametrize(
+    "taints_of_node", [[], [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]]
+)
+@pytest.mark.parametrize("has_node", [True, False])
+def test_a_spread_that_honors_taints_sees_those_a_node_will_lose(
+    taints_of_node: list[dict[str, str]], has_node: bool
+) -> None:
+    """Of a node that is not initialized; of a claim without a node those that will stay."""
+    plain = state_node("n", SMALL, (pod("x", "4", labels=APP, node="n"),))
+    same = ("name", "labels", "taints", "capacity", "available", "claim_facts", "pods")
+    starting = StateNode(
+        **{name: getattr(plain, name) for name in same},
+        node_object={"metadata": {"name": "n"}, "spec": {"taints": taints_of_node}},
+        has_node=has_node,
+        is_initialized=False,
+    )
+    asked = spread(ZONE, nodeTaintsPolicy="Honor")
+    found = solve(world([kind("t", 4)], None, (starting,)), [pod("a", labels=APP, **asked)])
+    assert zones(found) == ["zone-1" if taints_of_node and has_node else "zone-2"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "want"),
+    [
+        ("", "", "zone-1: 0, zone-2: 0"),
+        ("hard", "", "zone-2: 0"),
+        ("", "hard", "zone-1: 0, zone-2: 0"),
+        ("hard", "hard", ""),
+    ],
+)
+def test_domains_are_of_pools_that_a_pod_tolerates(first: str, second: str, want: str) -> None:
+    """A zone of two pools is a domain where either may be had; one of a tainted pool alone is none."""
+    pools = [
+        pool(
+            name,
+            taints=[{"key": taint, "effect": "NoSchedule"}] if taint else [],
+            requirements=[wants(ZONE, "In", *of)],
+        )
+        for name, taint, of in (("a", first, ZONES[:2]), ("b", second, ZONES[1:2]))
+    ]
+    near = affinity("podAffinity", ZONE, {"matchLabels": {"app": "y"}})
+    found = why(solve(world([kind("t", 4)], pools), [pod("p", **near)]))
+    assert found.partition("(counts = ")[2].partition(", podDomains")[0] == want
+
+
+def test_what_a_pod_excludes_on_a_node_narrows_it_for_those_after_it() -> None:
+    """Source: existingnode.go Add. What a spread leaves of a label that the node lacks is its value from then on."""
+    node = state_node("n", LARGE)
+    teams = pool(requirements=[wants("team", "In", "blue", "red")])
+    evenly = {"labels": APP, **spread("team")}
+    excluding = near_nodes([wants("team", "NotIn", "green")])
+    found = solve(
+        world([LARGE], [teams], (node,)),
+        [pod("a", "2", **evenly, **excluding), pod("b", "1", **evenly, **excluding)],
+    )
+    assert [[p.name for p in pods] for _, pods in found.pods_on] == [["a"]]
+    assert [str(c.requirements.get("team")) for c in found.claims] == ["team In [red]"]
