@@ -13,13 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fairway.cluster.changes import Change
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import HOUR_US, MINUTE_US, SECOND_US
 from fairway.twin import faults, invariants
+from fairway.twin.components import Host
 from fairway.twin.latency import latency_named
 from fairway.twin.loop import LoopLimit
 from fairway.twin.standard import standard_components
-from fairway.twin.twin import Progress, Twin
+from fairway.twin.twin import EPOCH_US, Progress, Twin
 
 
 def node(name: str, cpu: str = "8") -> Obj:
@@ -281,6 +283,36 @@ def test_progress_is_told_and_limits_hold() -> None:
 @pytest.mark.skipif(
     threading.current_thread() is not threading.main_thread(), reason="signals need the main thread"
 )
+class Ticks:
+    """A thousand times forty-five things that happen, one a microsecond."""
+
+    name = "ticks"
+    kinds: tuple[str, ...] = ()
+
+    def attach(self, host: Host) -> None:
+        self.host = host
+        self.tick = host.loop.register("tick", lambda _: None)
+
+    def start(self) -> None:
+        for at_us in range(45_000):
+            self.host.loop.at(EPOCH_US + 1 + at_us, self.tick)
+
+    def observe(self, change: Change) -> None: ...
+
+    def fork(self) -> Ticks:
+        return Ticks()
+
+
+def test_a_run_handles_all_that_is_due_and_no_more_than_its_limit() -> None:
+    twin = Twin(components=[Ticks()])
+    assert twin.run(EPOCH_US + 41_000) == 41_000 and twin.now_us == EPOCH_US + 41_000
+    assert twin.run(EPOCH_US + 41_500, limit=500) == 500
+    with pytest.raises(LoopLimit, match="499 events handled; the clock stands at"):
+        twin.run(EPOCH_US + 42_000, limit=499)
+    assert (twin.run_for(1), twin.run(limit=3_000)) == (1, 3_000)
+    assert (twin.now_us, twin.run()) == (EPOCH_US + 45_000, 0)
+
+
 def test_an_interrupt_stops_between_events_and_the_twin_goes_on() -> None:
     twin, other = busy(), busy()
     pull = twin.loop.register("test.interrupt", lambda _: signal.raise_signal(signal.SIGINT))

@@ -143,3 +143,33 @@ def test_a_kubelet_that_would_not_start_says_why_and_manages_nothing(
     told = twin.host.events.about(Key("Node", "", "n"))
     assert [words in e.message for e in told if e.reason == "KubeletSetupFailed"] == [True]
     assert fate(twin, "a") == ("Running", "") and notes(twin, "a") == {}
+
+
+def test_a_kubelet_that_is_set_up_otherwise_gives_out_otherwise() -> None:
+    """As often as it is; what pods have stays theirs while the machine is the same."""
+    twin = world(node(GUIDE), pod("a", "24", 4))
+    key = Key("Node", "", "n")
+
+    def set_up(configuration: dict[str, Any] | None, **labels: str) -> None:
+        text = None if configuration is None else json.dumps(configuration)
+        notes = {"fairway.dev/kubelet-configuration": text}
+        twin.store.patch(key, {"metadata": {"annotations": notes, "labels": labels}})
+        twin.wake()
+        twin.run_for(SECOND_US)
+
+    def let_in(name: str, cpus: str, gpus: int) -> tuple[str, dict[str, str]]:
+        twin.apply([pod(name, cpus, gpus)])
+        twin.run_for(SECOND_US)
+        return fate(twin, name)[1], notes(twin, name)
+
+    set_up({**GUIDE, "topologyManagerPolicy": "best-effort"})
+    assert let_in("b", "24", 3) == (
+        "",
+        {"numa-nodes": "c=1", "cpus": "c=48-59,144-155", "gpu-index": "4,5,6"},
+    )
+    assert let_in("wide", "92", 1)[0] == "", "more than a node has left"
+    set_up(GUIDE, unrelated="x")
+    assert let_in("refused", "44", 0)[0] == "TopologyAffinityError"
+    set_up({**GUIDE, "reservedSystemCPUs": "0-7"})
+    set_up(None)
+    assert let_in("free", "8", 0) == ("", {})
