@@ -167,9 +167,10 @@ def test_a_kubelet_that_is_set_up_otherwise_gives_out_otherwise() -> None:
         "",
         {"numa-nodes": "c=1", "cpus": "c=48-59,144-155", "gpu-index": "4,5,6"},
     )
-    assert let_in("wide", "92", 1)[0] == "", "more than a node has left"
     set_up(GUIDE, unrelated="x")
-    assert let_in("refused", "44", 0)[0] == "TopologyAffinityError"
+    assert let_in("refused", "100", 1)[0] == "TopologyAffinityError", "more than one NUMA node has"
+    set_up({**GUIDE, "topologyManagerPolicy": "best-effort"})
+    assert let_in("wide", "100", 1)[0] == ""
     set_up({**GUIDE, "reservedSystemCPUs": "0-7"})
     set_up(None)
     assert let_in("free", "8", 0) == ("", {})
