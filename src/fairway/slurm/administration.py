@@ -12,6 +12,7 @@ from fairway.slurm.model.job import Job
 from fairway.slurm.model.node import Node
 from fairway.slurm.model.partition import Partition, Reservation
 from fairway.slurm.steering import Steering
+from fairway.slurm.words import durations
 from fairway.slurm.words.errors import SlurmError
 
 RESERVATIONS_EVERY_S = 5
@@ -221,33 +222,78 @@ class Slurmctld(Steering):
         self._set_partition(part, changes)
 
     def _set_partition(self, part: Partition, changes: Mapping[str, str]) -> None:
-        for key, value in changes.items():
+        """Everything that can be set is; what was refused last is told. (update_part in partition_mgr.c.)
+
+        Nodes are looked at last: one that is unknown leaves the partition without any, and without one an earlier
+        refusal is forgotten.
+        """
+        if not all("=" in word for word in changes.get("tresbillingweights", "").split(",") if word):
+            raise SlurmError("INVALID_TRES_BILLING_WEIGHTS")
+        refused = ""
+        for key, value in sorted(
+            changes.items(), key=lambda change: (change[0] == "nodes", change[0] == "defaulttime")
+        ):
             if key == "qos" and value and value not in self.cluster.accounts.qos:
-                raise SlurmError("INVALID_QOS")
-            wrong = set_field(part, key, value, self.cluster.node_index, self.cluster.conf.node_sets)
+                refused = "INVALID_QOS"
+            elif key == "jobdefaults" and not _are_job_defaults(value):
+                refused = "INVALID_JOB_DEFAULTS"
+            elif key == "defaulttime" and (durations.minutes(value) or 0) > part.max_time:
+                continue
+            elif key == "nodes":
+                refused = self._set_partition_nodes(part, value)
+            else:
+                set_field(part, key, value, self.cluster.node_index, self.cluster.conf.node_sets)
             if key == "default" and part.default:
                 for other in self.cluster.partitions.values():
                     other.default = other is part
-            if wrong:
-                raise SlurmError("INVALID_NODE_NAME" if key.lower() == "nodes" else "INVALID_TIME_LIMIT")
+        self._partitions_changed()
+        if refused:
+            raise SlurmError(refused)
+
+    def _set_partition_nodes(self, part: Partition, value: str) -> str:
+        before = part.nodes_text
+        wrong = set_field(part, "nodes", value, self.cluster.node_index, self.cluster.conf.node_sets)
+        if wrong:
+            part.nodes, part.nodes_text = (), before
+        return "INVALID_NODE_NAME" if wrong else ""
+
+    def _partitions_changed(self) -> None:
         self.cluster.facts_changed()
         for job in self.cluster.pending.values():
-            job.needs.pop(part.name, None)
+            job.needs.clear()
         self.totals = self._totals()
         self.cluster.forget_policies()
         self.changed()
 
     def create_partition(self, name: str, changes: Mapping[str, str], user: str = "root") -> None:
-        """Raises: SlurmError."""
+        """It is there also where something of it was refused, but for weights that are none. Raises: SlurmError."""
         if not self.cluster.is_administrator(user):
             raise SlurmError("ACCESS_DENIED")
         if name in self.cluster.partitions:
             raise SlurmError("INVALID_PARTITION_NAME")
-        part = Partition(name, ())
-        self._set_partition(part, changes)
-        self.cluster.partitions[name] = part
-        self.totals = self._totals()
-        self.cluster.forget_policies()
+        part = self.cluster.partitions[name] = Partition(name, (), min_nodes=1)
+        try:
+            self._set_partition(part, changes)
+        except SlurmError as refused:
+            if refused.name == "INVALID_TRES_BILLING_WEIGHTS":
+                del self.cluster.partitions[name]
+            raise
+
+    def reconfigure(self, partitions: Iterable[Partition], user: str = "root") -> None:
+        """Partitions are as the configuration has them; jobs of one that is no more end. Raises: SlurmError."""
+        if not self.cluster.is_administrator(user):
+            raise SlurmError("USER_ID_MISSING")
+        cluster = self.cluster
+        found = {part.name: part for part in partitions}
+        for job in [*cluster.pending.values(), *cluster.running.values()]:
+            if all(name in found for name in job.partitions):
+                continue
+            if job.pending:
+                self._end(job, "CANCELLED", kill=True)
+            else:
+                self._end(job, "NODE_FAIL", kill=True, reason="PartitionDown")
+        cluster.partitions = found
+        self._partitions_changed()
 
     def delete_partition(self, name: str, user: str = "root") -> None:
         """Raises: SlurmError PARTITION_IN_USE."""
@@ -375,6 +421,13 @@ def _forgive(node: Node) -> None:
     if not node.flags & {"DRAIN", "FAIL"}:
         node.reason = node.reason_user = ""
         node.reason_time = 0
+
+
+def _are_job_defaults(text: str) -> bool:
+    pairs = [word.partition("=") for word in text.split(",") if word]
+    return all(
+        key.lower() in ("defcpupergpu", "defmempergpu") and value.isdecimal() for key, _, value in pairs
+    )
 
 
 def _has_gres(node: Node, text: str) -> bool:

@@ -126,6 +126,17 @@ class Cluster:
         known = self.accounts.users.get(user)
         return self.is_administrator(user) or (known is not None and known.admin_level == "Operator")
 
+    def is_in(self, user: str, groups: tuple[str, ...]) -> bool:
+        """Only each user's own group is known here: who else is in one is not, and is believed."""
+        return user in groups or any(group not in self.accounts.users for group in groups)
+
+    def shows(self, partition: Partition, user: str) -> bool:
+        """Is it told to who has not asked for all? (_part_is_visible in partition_mgr.c.)"""
+        if self.is_operator(user):
+            return True
+        groups = partition.allow_groups
+        return not partition.hidden and (not groups or self.is_in(user, groups))
+
     def take(self, job: Job, *, sign: int = 1, cores: bool = True, rest: bool = True) -> None:
         """The job's shares become used (sign -1: free). `cores` only, or the `rest` (memory, GRES) only."""
         self.moved[job.job_id] = None

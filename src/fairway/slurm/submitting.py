@@ -193,7 +193,7 @@ def _check_partitions(cluster: Cluster, request: JobRequest, parts: tuple[Partit
             raise SlurmError("ACCESS_DENIED")
         if part.require_reservation and not request.reservation:
             raise SlurmError("ACCESS_DENIED")
-        if part.allow_groups and user != "root" and not _in_groups(cluster, user, part.allow_groups):
+        if part.allow_groups and user != "root" and not cluster.is_in(user, part.allow_groups):
             raise SlurmError("JOB_MISSING_REQUIRED_PARTITION_GROUP")
     least = min(part.min_nodes for part in parts)
     if request.min_nodes is None:
@@ -203,11 +203,6 @@ def _check_partitions(cluster: Cluster, request: JobRequest, parts: tuple[Partit
     wanted = {cluster.node_index[name] for name in request.nodelist}
     if _enforced(cluster) and not any(wanted <= set(part.nodes) for part in parts):
         raise SlurmError("REQUESTED_NODES_NOT_IN_PARTITION")
-
-
-def _in_groups(cluster: Cluster, user: str, groups: tuple[str, ...]) -> bool:
-    """Only each user's own group is known here: who else is in one is not, and is believed."""
-    return user in groups or any(group not in cluster.accounts.users for group in groups)
 
 
 def _enforced(cluster: Cluster) -> bool:

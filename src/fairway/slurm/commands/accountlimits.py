@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -33,7 +34,7 @@ def _table(text: str) -> tuple[Limit, ...]:
 ASSOCIATION = _table("""
 GrpCPUMins 7 grp_tres_mins tres:cpu
 GrpCPURunMins 7 grp_tres_run_mins tres:cpu
-GrpCPUs 6 grp_tres tres:cpu
+GrpCPUs 7 grp_tres tres:cpu
 GrpJobs 4 grp_jobs count GrpJobs
 GrpJobsAccrue 8 grp_jobs_accrue count GrpJobsAccrue
 GrpMemory 4 grp_tres tres:mem
@@ -44,19 +45,19 @@ GrpTRESMins 8 grp_tres_mins tres GrpTRESMins
 GrpTRESRunMins 8 grp_tres_run_mins tres GrpTRESRunMins
 GrpWall 4 grp_wall minutes GrpWall
 MaxJobs 4 max_jobs count MaxJobs
-MaxJobsAccrue 8 max_jobs_accrue count MaxJobsAccrue
+MaxJobsAccrue 8 max_jobs_accrue count MaxJobsPrioAcc
 MaxCPUMinsPerJob 7 max_tres_mins_per_job tres:cpu
-MaxCPUsPerJob 6 max_tres_per_job tres:cpu
+MaxCPUsPerJob 7 max_tres_per_job tres:cpu
 MaxNodesPerJob 4 max_tres_per_job tres:node
 MaxSubmitJobs 4 max_submit count MaxSubmitJobs
-MaxTRESMinsPerJob 8 max_tres_mins_per_job tres MaxTRESMins
-MaxTRESPerNode 11 max_tres_per_node tres MaxTRESPerNode
 MaxTRESPerJob 7 max_tres_per_job tres MaxTRES
+MaxTRESPerNode 11 max_tres_per_node tres MaxTRESPerNode
+MaxTRESMinsPerJob 8 max_tres_mins_per_job tres MaxTRESMins
 MaxWallDurationPerJob 4 max_wall minutes MaxWall
-MinPrioThreshold 4 min_prio_thresh count MinPrioThreshold
+MinPrioThresh 4 min_prio_thresh count MinPrioThresh
 """)
 QOS = _table("""
-GrpCPUMins 8 grp_tres_mins tres:cpu
+GrpCPUMins 7 grp_tres_mins tres:cpu
 GrpCPURunMins 7 grp_tres_run_mins tres:cpu
 GrpCPUs 7 grp_tres tres:cpu
 GrpJobs 4 grp_jobs count GrpJobs
@@ -68,38 +69,38 @@ GrpTRES 7 grp_tres tres GrpTRES
 GrpTRESMins 8 grp_tres_mins tres GrpTRESMins
 GrpTRESRunMins 8 grp_tres_run_mins tres GrpTRESRunMins
 GrpWall 4 grp_wall minutes GrpWall
-MaxJobsAccruePerUser 15 max_jobs_accrue count MaxJobsAccruePerUser
-MaxJobsPerUser 4 max_jobs count MaxJobsPerUser
-MaxJobsPU 9 max_jobs count
+MaxJobsAccruePerUser 17 max_jobs_accrue count MaxJobsAccruePerUser
+MaxJobsAccruePU 15 max_jobs_accrue count
 MaxJobsPerAccount 11 max_jobs_per_account count MaxJobsPerAccount
 MaxJobsPA 9 max_jobs_per_account count
+MaxJobsPerUser 4 max_jobs count MaxJobsPerUser
+MaxJobsPU 4 max_jobs count
 MaxCPUMinsPerJob 7 max_tres_mins_per_job tres:cpu
 MaxCPUsPerJob 7 max_tres_per_job tres:cpu
 MaxCPUsPerUser 11 max_tres_per_user tres:cpu
+MaxCPUsPU 9 max_tres_per_user tres:cpu
 MaxNodesPerJob 4 max_tres_per_job tres:node
-MaxNodesPerUser 12 max_tres_per_user tres:node
-MaxSubmitJobsPerUser 4 max_submit count MaxSubmitJobsPerUser
-MaxSubmitPU 11 max_submit count
-MaxSubmitJobsPU 15 max_submit count
+MaxNodesPerUser 8 max_tres_per_user tres:node
+MaxNodesPU 8 max_tres_per_user tres:node
 MaxSubmitJobsPerAccount 17 max_submit_per_account count MaxSubmitJobsPerAccount
-MaxSubmitPA 11 max_submit_per_account count
 MaxSubmitJobsPA 15 max_submit_per_account count
-MaxTRESMinsPerJob 8 max_tres_mins_per_job tres MaxTRESMinsPerJob
-MaxTRESPerNode 11 max_tres_per_node tres MaxTRESPerNode
-MaxTRESPerJob 7 max_tres_per_job tres MaxTRESPerJob
-MaxTRESPerUser 11 max_tres_per_user tres MaxTRESPerUser
-MaxTRESPU 9 max_tres_per_user tres
+MaxSubmitJobsPerUser 4 max_submit count MaxSubmitJobsPerUser
+MaxSubmitJobsPU 4 max_submit count
 MaxTRESPerAccount 11 max_tres_per_account tres MaxTRESPerAccount
 MaxTRESPA 9 max_tres_per_account tres
-MaxTRESRunMinsPerUser 12 max_tres_run_mins_per_user tres MaxTRESRunMinsPerUser
-MaxTRESRunMinsPU 15 max_tres_run_mins_per_user tres
-MaxTRESRunMinsPerAccount 18 max_tres_run_mins_per_account tres MaxTRESRunMinsPerAccount
-MaxTRESRunMinsPA 15 max_tres_run_mins_per_account tres
-MaxWallDurationPerJob 4 max_wall minutes MaxWall
+MaxTRESPerJob 7 max_tres_per_job tres MaxTRESPerJob
+MaxTRESPerNode 11 max_tres_per_node tres MaxTRESPerNode
+MaxTRESPerUser 11 max_tres_per_user tres MaxTRESPerUser
+MaxTRESPU 9 max_tres_per_user tres
+MinPrioThresh 4 min_prio_thresh count MinPrioThresh
 MinCPUsPerJob 7 min_tres_per_job tres:cpu
-MinPrioThreshold 4 min_prio_thresh count MinPrioThreshold
 MinTRESPerJob 7 min_tres_per_job tres MinTRESPerJob
+MaxTRESMinsPerJob 8 max_tres_mins_per_job tres MaxTRESMins
+MaxTRESRunMinsPA 16 max_tres_run_mins_per_account tres MaxTRESRUNMinsPerAccount
+MaxTRESRunMinsPU 8 max_tres_run_mins_per_user tres MaxTRESRUNMinsPerUser
+MaxWallDurationPerJob 4 max_wall minutes MaxWall
 """)
+"""In the order in which `sacctmgr add` repeats them."""
 
 
 class BadLimit(ValueError):
@@ -108,9 +109,8 @@ class BadLimit(ValueError):
 
 def find(table: tuple[Limit, ...], word: str) -> Limit | None:
     lower = word.lower()
-    exact = [one for one in table if one.word.lower() == lower]
-    near = [one for one in table if len(lower) >= one.least and one.word.lower().startswith(lower)]
-    return next(iter(exact or near), None)
+    near = (one for one in table if len(lower) >= one.least and one.word.lower().startswith(lower))
+    return next(near, None)
 
 
 def change(site: Site, limits: Limits, limit: Limit, value: str) -> None:
@@ -125,21 +125,22 @@ def change(site: Site, limits: Limits, limit: Limit, value: str) -> None:
                 amounts[name] = amount
         setattr(limits, limit.field, {n: amounts[n] for n in site.tres_order(amounts)})
         return
-    if value == "-1":
-        setattr(limits, limit.field, None)
+    if limit.kind == "count":
+        setattr(limits, limit.field, count(value, limit.word))
         return
-    number = (
-        durations.minutes(value)
-        if limit.kind == "minutes"
-        else sizes.whole(value)
-        if value.isdecimal()
-        else None
-    )
-    if number is None or number >= durations.NO_VAL:
-        if limit.kind == "minutes":
-            raise BadLimit(f" Bad {limit.printed or limit.word} time format:")
-        raise BadLimit(f"Invalid value for {limit.word} ({value})")
-    setattr(limits, limit.field, number)
+    minutes = None if value == "-1" else durations.minutes(value)
+    if value != "-1" and (minutes is None or minutes >= durations.NO_VAL):
+        raise BadLimit(f" Bad {limit.printed or limit.word} time format:")
+    setattr(limits, limit.field, minutes)
+
+
+def count(value: str, name: str) -> int | None:
+    """A number as far as it is one, None for a negative one, which clears. Raises: BadLimit. (get_uint in common.c.)"""
+    match = re.match(r"\s*([+-]?\d+)", value)
+    number = sizes.whole(match[1].lstrip("+-")) if match else 0
+    if not number and value[match.end() if match else 0 :]:
+        raise BadLimit(f"Invalid value for {name} ({value})")
+    return None if match and match[1].startswith("-") and number else number % (1 << 32)
 
 
 def _amounts(site: Site, text: str) -> dict[str, int]:

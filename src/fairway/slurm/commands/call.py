@@ -41,6 +41,8 @@ class Call:
     code: int = 0
     files: dict[str, str | None] = field(default_factory=dict)
     """What it read of files, by the names it gave."""
+    shows_all: bool = False
+    """Also partitions that are hidden, from scontrol."""
     waits_for: int = 0
     """The job that has to end before the answer is over."""
 

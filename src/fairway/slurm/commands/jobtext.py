@@ -105,6 +105,14 @@ def node_list(names: Iterable[str]) -> str:
     return hostlist.compress_sorted(names)
 
 
+def known_list(text: str) -> str:
+    """A list of hosts as somebody wrote it, as `node_list` writes it; '' for one that is none."""
+    try:
+        return node_list(hostlist.expand(text)) if text else ""
+    except hostlist.HostlistError:
+        return ""
+
+
 def seconds_used(job: Job, now: int) -> int:
     """How long it has run, without the time it was suspended."""
     if not job.start or job.pending or job.start > now:

@@ -23,10 +23,19 @@ def accounts_of(call: Call) -> Accounts:
     return call.site.cluster.accounts
 
 
-def unknown(call: Call, key: str, sign: str, value: str, tell: Callable[[str], None] | None = None) -> None:
+def unknown(
+    call: Call,
+    key: str,
+    sign: str,
+    value: str,
+    tell: Callable[[str], None] | None = None,
+    *,
+    hint: bool = True,
+) -> None:
     tell = tell or call.say
     tell(f" Unknown option: {key}{sign}{value}")
-    tell(" Use keyword 'where' to modify condition")
+    if hint:
+        tell(" Use keyword 'where' to modify condition")
     call.quit(1)
 
 
@@ -63,22 +72,10 @@ class Settings:
                 return False
             self.limits.append((limit, value))
         elif is_key(key, "fairshare", 1) or is_key(key, "shares", 1):
-            shares = (
-                FAIRSHARE_PARENT
-                if value.lower() == "parent"
-                else 1
-                if value == "-1"
-                else whole(value)
-                if value.isdecimal()
-                else None
-            )
-            if shares is None:
-                call.say(f" Bad fairshare value: {value}")
-                call.quit(1)
-            self.values["shares"] = shares
-        elif is_key(key, "priority", 3):
-            self.values["priority"] = int(value) if value.isdecimal() else 0
-        elif is_key(key, "parent", 1):
+            return self._read_count("shares", "FairShare", value)
+        elif is_key(key, "priority", 2):
+            return self._read_count("priority", "Priority", value)
+        elif is_key(key, "parent", 2):
             self.values["parent"] = value.lower()
         elif is_key(key, "defaultqos", 8):
             if value not in ("", "-1"):
@@ -90,6 +87,18 @@ class Settings:
             self.qos.append((sign, words))
         else:
             return False
+        return True
+
+    def _read_count(self, name: str, told: str, value: str) -> bool:
+        if name == "shares" and value.lower().startswith("parent"):
+            self.values[name] = FAIRSHARE_PARENT
+            return True
+        try:
+            number = limits_of.count(value, told)
+        except limits_of.BadLimit as bad:
+            self.call.error(str(bad))
+            return False
+        self.values[name] = number if number is not None else 1 if name == "shares" else 0
         return True
 
     def _check_qos(self, words: list[str], key: str, sign: str) -> None:
@@ -197,7 +206,9 @@ class QosSettings:
                 limits_of.change(call.site, Limits(), limit, value)
             except limits_of.BadLimit as bad:
                 _bad_limit(call, bad, key, sign, value)
-                return False
+                if limit.kind == "count":  # one that is no number is told and left out
+                    return True
+                call.quit(1)
         self.changes.append((key, sign, value))
         return True
 
@@ -256,9 +267,12 @@ class QosSettings:
             call.print(f"  {'Preempt':<24} = {limits_of.preempt_text(one)}")
         if any(is_key(k, "preemptmode", 8) for k, _, _ in self.changes):
             call.print(f"  {'PreemptMode':<24} = {one.preempt_mode.upper()}")
+        if one.preempt_exempt_s is not None:
+            call.print(f"  {'PreemptExemptTime':<24} = {durations.clock(one.preempt_exempt_s)}")
         if any(is_key(k, "priority", 3) for k, _, _ in self.changes):
             call.print(f"  {'Priority':<24} = {one.priority}")
-        for word, factor in (("UsageFactor", one.usage_factor), ("UsageThreshold", one.usage_threshold)):
+        factors = (one.usage_factor, one.usage_threshold, one.limit_factor)
+        for word, factor in zip(_FACTORS, factors, strict=True):
             if any(is_key(k, word.lower(), 6) for k, _, _ in self.changes) and factor is not None:
                 call.print(f"  {word:<24} = {factor:.4f}")
 
@@ -284,4 +298,5 @@ def move(accounts: Accounts, one: Association, parent: str) -> None:
         return
     accounts.associations[one.parent].children.remove(one.id)
     accounts.associations[above].children.append(one.id)
-    one.parent = above
+    accounts.next_run += 1
+    one.parent, one.run = above, accounts.next_run

@@ -10,7 +10,6 @@ from fairway.slurm.commands import accountlimits as limits_of
 from fairway.slurm.commands.call import Call
 from fairway.slurm.commands.fields import Column, Style, find_column, heading_lines, joined
 from fairway.slurm.commands.sacctmgr import Asked, Conditions, privileged
-from fairway.slurm.commands.sshare import tree
 from fairway.slurm.model import tres as names_of
 from fairway.slurm.model.association import Association, Qos
 from fairway.slurm.words import durations
@@ -51,6 +50,8 @@ def _print(
             call.quit(1)
         if column.field == "acct" and "%" not in word:
             column = replace(column, width=-20 if tree_view else 10)
+        if column.field == "wckeys" and default.startswith("WCKey,"):
+            column = replace(column, heading="WCKey", width=10)
         columns.append(column)
     style = Style(asked.parsable, "noheader" not in asked.flags)
     for line in heading_lines(columns, style):
@@ -86,7 +87,7 @@ _LIMITS = {
     "maxc": "MaxCPUsPerJob",
     "maxn": "MaxNodesPerJob",
     "maxcm": "MaxCPUMinsPerJob",
-    "minpt": "MinPrioThreshold",
+    "minpt": "MinPrioThresh",
 }
 _QOS_LIMITS = {
     "maxj": "MaxJobsPerUser",
@@ -96,8 +97,8 @@ _QOS_LIMITS = {
     "maxsa": "MaxSubmitJobsPerAccount",
     "maxtu": "MaxTRESPerUser",
     "maxta": "MaxTRESPerAccount",
-    "maxtrm": "MaxTRESRunMinsPerUser",
-    "maxtrma": "MaxTRESRunMinsPerAccount",
+    "maxtrm": "MaxTRESRunMinsPU",
+    "maxtrma": "MaxTRESRunMinsPA",
     "mint": "MinTRESPerJob",
     "minc": "MinCPUsPerJob",
     "maxcu": "MaxCPUsPerUser",
@@ -147,57 +148,43 @@ def _associations(call: Call, asked: Asked, where: Conditions) -> None:
             call.quit(1)
     users, accounts, ids = where.take(("users", 1)), where.take(("accounts", 2)), where.take(("ids", 1))
     as_tree = where.has("tree", 4)
-    found = [
-        (one, level)
-        for one, level in tree(call)
+    chosen = [
+        one
+        for one in call.site.cluster.accounts.nested()
         if (accounts is None or one.account in accounts)
         and (users is None or one.user in users)
         and (ids is None or str(one.id) in ids)
     ]
-    least = min((level for _, level in found), default=0)
-    if not as_tree:
-        order = _newest_first(call)
-        if accounts is None and users is None:
-            found.sort(key=lambda pair: order[pair[0].id])
-        elif users is not None:
-            found.sort(key=lambda pair: (pair[0].user, pair[0].account, pair[0].partition))
+    found = _as_tree(chosen)
     _print(
         call,
         asked,
         where,
         _ASSOCIATION,
         found,
-        lambda pair, name: association_value(call, pair[0], name, pair[1] - least if as_tree else 0),
+        lambda pair, name: association_value(call, pair[0], name, pair[1] if as_tree else 0),
         as_tree,
     )
 
 
-def _newest_first(call: Call) -> dict[int, int]:
-    """Association → its place: the database nests what is added last in front."""
-    accounts = call.site.cluster.accounts
-    order: dict[int, int] = {}
+def _as_tree(chosen: list[Association]) -> list[tuple[Association, int]]:
+    """Each with its depth among these: below the one it belongs to, users first, by name.
 
-    def walk(one: Association) -> None:
-        order[one.id] = len(order)
-        children = [accounts.associations[c] for c in one.children]
-        users, below = [c for c in children if c.user], [c for c in children if not c.user]
-        for child in sorted(users, key=lambda c: c.user) + below[::-1]:
-            walk(child)
+    Source: slurmdb_defs.c, slurmdb_get_acct_hierarchical_rec_list.
+    """
+    here = {one.id for one in chosen}
+    below: dict[int | None, list[Association]] = {}
+    for one in chosen:
+        below.setdefault(one.parent if one.parent in here else None, []).append(one)
+    found: list[tuple[Association, int]] = []
 
-    for one in accounts.associations.values():
-        if one.parent is None:
-            walk(one)
-    return order
+    def walk(parent: int | None, level: int) -> None:
+        for one in sorted(below.get(parent, ()), key=lambda c: (not c.user, c.user or c.account)):
+            found.append((one, level))
+            walk(one.id, level + 1)
 
-
-def newest_first(call: Call, found: list[Association]) -> list[Association]:
-    """An account before what is in it, the last added first: the order of what was modified."""
-    accounts = call.site.cluster.accounts
-
-    def key(one: Association) -> tuple[int, ...]:
-        return tuple(-a.id for a in reversed(accounts.up(one)))
-
-    return sorted(found, key=key)
+    walk(None, 0)
+    return found
 
 
 def _accounts(call: Call, asked: Asked, where: Conditions) -> None:
@@ -229,7 +216,7 @@ def _accounts(call: Call, asked: Asked, where: Conditions) -> None:
 
         _print(call, asked, where, default, chosen, plain)
         return
-    rows = [(account, one) for account in chosen for one, _ in tree(call) if one.account == account.name]
+    rows = [(account, one) for account in chosen for one in accounts.nested() if one.account == account.name]
 
     def value(row: Any, name: str) -> str:
         account, one = row
@@ -272,7 +259,7 @@ def _users(call: Call, asked: Asked, where: Conditions) -> None:
     rows = [
         (user, one)
         for user in chosen
-        for one, _ in tree(call)
+        for one in accounts.nested()
         if one.user == user.name and (in_accounts is None or one.account in in_accounts)
     ]
     _print(
@@ -441,5 +428,7 @@ SHOWN: dict[str, Callable[[Call, Asked, Conditions], None]] = {
     "transactions": _empty("Time,Action,Actor,Where,Info"),
     "tres": _tres,
     "users": _users,
-    "wckeys": _only_operators("Your user doesn't have privilege to perform this action", "WCK,Cl,U"),
+    "wckeys": _only_operators(
+        "Your user doesn't have privilege to perform this action", "WCKey,Cluster,User"
+    ),
 }

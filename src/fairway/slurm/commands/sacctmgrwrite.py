@@ -24,7 +24,6 @@ from fairway.slurm.commands.sacctmgrsettings import (
     names_of,
     unknown,
 )
-from fairway.slurm.commands.sacctmgrshow import newest_first
 from fairway.slurm.model.association import (
     Account,
     Accounts,
@@ -84,10 +83,12 @@ def _add_account(call: Call, asked: Asked, words: list[str]) -> None:
     settings.tell("Settings", False)
     if call.code or not answered(call, asked):
         return
+    made = None
     for name in new:
         organized = organization or (parent if parent != "root" else name)
         accounts.accounts[name] = Account(name, description or name, organized)
-        settings.apply(add_association(accounts, name, parent=parent))
+        made = add_association(accounts, name, parent=parent, after=made)
+        settings.apply(made)
     done(call)
 
 
@@ -107,7 +108,7 @@ def _add_user(call: Call, asked: Asked, words: list[str]) -> None:
         elif is_key(key, "partitions", 4):
             partitions = [p for p in value.split(",") if p]
         elif not settings.read(key, sign, value):
-            unknown(call, key, sign, value)
+            unknown(call, key, sign, value, hint=False)
     if default:  # it is put at the end of the list, also where it stood there
         into = [*(account for account in into if account != default), default]
     if not names:
@@ -132,15 +133,15 @@ def _add_user(call: Call, asked: Asked, words: list[str]) -> None:
         call.print(" Nothing new added.")
         call.quit(1)
     new = [n for n in names if n not in accounts.users]
-    if not privileged(call):
+    if not (privileged(call) or coordinates(accounts, call.user, [account for _, account, _ in wanted])):
         call.say(" Problem adding users: Access/permission denied")
         call.code = 1
     if new:
         call.print(" Adding User(s)")
         for name in new:
             call.print(f"  {name}")
-    if default or admin:
-        call.print(" Settings =")
+        if default or admin:
+            call.print(" Settings =")
         if default:
             call.print(f"  Default Account = {default}")
         if admin:
@@ -149,15 +150,32 @@ def _add_user(call: Call, asked: Asked, words: list[str]) -> None:
     for user, account, partition in wanted:
         text = f"  U = {user:<9.9} A = {account:<10.10} C = {accounts.cluster:<10.10}"
         call.print(text + (f" P = {partition:<10.10}" if partition else ""))
-    settings.tell("Non Default Settings", True)
+    own = (("names", 1), ("users", 1), ("adminlevel", 2), ("defaultaccount", 8))
+    settings.tell("Non Default Settings", not all(any(is_key(k, *o) for o in own) for k, _, _ in where.pairs))
     if call.code or not answered(call, asked):
         return
     for name in new:
         uid = call.site.uid(name)
         accounts.users[name] = User(name, default or into[0], admin or "None", uid if uid is not None else 0)
+    made = None
     for user, account, partition in wanted:
-        settings.apply(add_association(accounts, account, user, parent=account, partition=partition))
+        made = add_association(accounts, account, user, parent=account, partition=partition, after=made)
+        settings.apply(made)
     done(call)
+
+
+def coordinates(accounts: Accounts, user: str, names: list[str]) -> bool:
+    """Is the user a coordinator of all of these accounts, or of one above each?"""
+
+    def is_one(name: str) -> bool:
+        above = accounts.up(accounts.associations[accounts.by_key[(name, "", "")]])
+        return any(
+            user in accounts.accounts[one.account].coordinators
+            for one in above
+            if one.account in accounts.accounts
+        )
+
+    return all(is_one(name) for name in names)
 
 
 def _add_qos(call: Call, asked: Asked, words: list[str]) -> None:
@@ -166,7 +184,7 @@ def _add_qos(call: Call, asked: Asked, words: list[str]) -> None:
     settings = QosSettings(call)
     for key, sign, value in where.pairs:
         if not is_key(key, "names", 1) and not settings.read(key, sign, value):
-            unknown(call, key, sign, value)
+            unknown(call, key, sign, value, call.print)
     if not names:
         call.say(" Need name of qos to add.")
         call.quit(1)
@@ -181,7 +199,7 @@ def _add_qos(call: Call, asked: Asked, words: list[str]) -> None:
     for name in new:
         call.print(f"  {name}")
     call.print(" Settings")
-    settings.tell(new[0])
+    settings.tell(new[-1])
     if call.code or not answered(call, asked):
         return
     for name in new:
@@ -297,7 +315,7 @@ def _modify_associations(
         call.print(f" Modified {kind}s...")
         for one in mine:
             call.print(f"  {one.name}")
-    told = newest_first(call, _touched(call, found, settings)) if changes_associations else []
+    told = _touched(call, found, settings) if changes_associations else []
     if told:
         call.print(f" Modified {kind} associations...")
         for association in told:
@@ -329,16 +347,11 @@ def _check_default(call: Call, users: list[User], account: str) -> None:
 
 def _touched(call: Call, found: list[Association], settings: Settings) -> list[Association]:
     """What is told: QOS and limits of jobs reach the users below, too."""
-    inherited = [limit for limit, _ in settings.limits if limit.word.startswith("Max")]
-    if not settings.qos and not inherited:
-        return found
     accounts, ids = accounts_of(call), {one.id for one in found}
-    below = [
-        a
-        for a in accounts.associations.values()
-        if a.user and a.id not in ids and any(above.id in ids for above in accounts.up(a)[1:])
-    ]
-    return [*found, *below]
+    if settings.qos or any(limit.word.startswith("Max") for limit, _ in settings.limits):
+        users = [a for a in accounts.associations.values() if a.user]
+        ids |= {a.id for a in users if any(above.id in ids for above in accounts.up(a)[1:])}
+    return [a for a in accounts.nested() if a.id in ids]
 
 
 def _told(accounts: Accounts, one: Association) -> str:

@@ -9,6 +9,7 @@ from fairway.slurm.commands import jobtext, scontrolassoc, scontroljobs, scontro
 from fairway.slurm.commands.call import VERSION, Call
 from fairway.slurm.commands.getopt import parse, short_table
 from fairway.slurm.commands.scontrolupdate import create, delete, update
+from fairway.slurm.conf import read_configuration
 from fairway.slurm.model.job import Job
 from fairway.slurm.words import hostlist
 from fairway.slurm.words.errors import SlurmError, refusals
@@ -63,6 +64,7 @@ def scontrol(call: Call) -> None:
             call.quit(0)
         detail |= name == "details"
         line |= name == "oneliner"
+        call.shows_all = name == "all" or (call.shows_all and name != "hide")
     words = parsed.rest
     try:
         if words:
@@ -111,9 +113,10 @@ def _least(name: str) -> int:
 
 def _show(call: Call, words: list[str], detail: bool, line: bool) -> None:
     words = list(words)
-    for flag in ("-d", "--details", "-o", "--oneliner"):
+    for flag in ("-d", "--details", "-o", "--oneliner", "-a", "--all"):
         if flag in words:
             words.remove(flag)
+            call.shows_all |= flag in ("-a", "--all")
             detail |= flag in ("-d", "--details")
             line |= flag in ("-o", "--oneliner")
     if not words:
@@ -434,6 +437,12 @@ def _ask(said: str, refusal: str = "", told: str = "") -> Command:
     return ask
 
 
+def _reconfigure(call: Call, words: list[str]) -> None:
+    """Partitions as slurm.conf had them when the controller came up; what else may change there stays as it is."""
+    _ask("slurm_reconfigure")(call, words)
+    call.site.controller.reconfigure(read_configuration(call.site.conf.texts).partitions, call.user)
+
+
 def _cancel_reboot(call: Call, words: list[str]) -> None:
     """Nothing reboots here; only an administrator is told that it is the node's state."""
     _ask("slurm_update")(call, words)
@@ -465,7 +474,7 @@ _COMMANDS: dict[str, Command] = {
     "notify": _notify,
     "token": _token,
     "errnumstr": _errnumstr,
-    "reconfigure": _ask("slurm_reconfigure"),
+    "reconfigure": _reconfigure,
     "setdebug": _ask("slurm_set_debug_level", "Permission denied"),
     "setdebugflags": _ask("slurm_set_debugflags", "Permission denied"),
     "schedloglevel": _schedule_log,

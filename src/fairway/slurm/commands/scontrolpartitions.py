@@ -7,55 +7,105 @@ from typing import NoReturn
 from fairway.slurm.commands.call import Call
 from fairway.slurm.commands.scontrolwords import Pairs, ask_administrator, names, refuse_update
 from fairway.slurm.words import durations
+from fairway.slurm.words.durations import INFINITE
 from fairway.slurm.words.errors import SlurmError
+from fairway.slurm.words.sizes import whole
 
 
-def _partition_changes(call: Call, pairs: Pairs) -> tuple[str, dict[str, str]]:
-    name, changes = "", {}
+def _partition_changes(call: Call, pairs: Pairs, said: str) -> tuple[str, dict[str, str]]:
+    """The partition's name and what changes. `said`: what follows a word that is refused."""
+    name, changes, count = "", {}, len(pairs)
     for key, sign, value in pairs:
-        if names(key, ("partitionname", 2)):
+        if sign == "=" and names(key, ("partitionname", 2)):
             name = value
             continue
-        known = next((k for k, least in _KEYS if names(key, (k, least))), None)
+        known = next((k for k, least in _KEYS if sign == "=" and names(key, (k, least))), None)
         if known is None:
             call.error(f"Update of this parameter is not supported: {key}{sign}{value}\n")
             call.error("Request aborted")
-            _give_up(call)
-        if (
-            known in ("maxtime", "defaulttime")
-            and value.lower() != "none"
-            and durations.minutes(value) is None
-        ):
-            call.error(f"Invalid input {key}{sign}{value}")
-            _give_up(call)
-        told = _words(known, value)
-        if told is None:
-            call.error(f"Invalid input: {key}{sign}{value}")
-            if known in _CHOICES:
-                call.error(f"Acceptable {_CHOICES[known][0]} values are {_CHOICES[known][1]}")
-            _give_up(call)
-        changes[known] = told
+            _give_up(call, said)
+        refused = _refusal(known, f"{key}{sign}{value}", value)
+        for line in refused:
+            call.error(line)
+        if known in _TOLD_ONLY and refused:
+            call.code = 1 if known == "maxnodes" else call.code
+            if known == "minnodes":
+                changes[known] = str(INFINITE)
+            continue
+        if refused:
+            _give_up(call, said)
+        changes[known] = _words(known, value) or value
+    if not any(names(key, ("partitionname", 2)) for key, _, _ in pairs):
+        call.fail("PartitionName must be given.")
+    if count <= 1 and said:
+        call.fail("No changes specified")
     return name, changes
 
 
-def _give_up(call: Call) -> NoReturn:
-    call.say("slurm_update error: No error")
+def _give_up(call: Call, said: str) -> NoReturn:
+    if said:
+        call.say(said)
     call.quit(1)
+
+
+_TOLD_ONLY = ("maxnodes", "minnodes")
+"""A wrong one is told, and the rest is done."""
+_MOST = dict.fromkeys(("OverTimeLimit", "Priority", "PriorityJobFactor", "PriorityTier"), 0xFFFF)
+_MOST |= dict.fromkeys(("MaxCPUsPerNode", "GraceTime"), 0xFFFFFFFF)
+_MOST |= dict.fromkeys(("DefMemPerCPU", "DefMemPerNode", "MaxMemPerCPU", "MaxMemPerNode"), (1 << 64) - 1)
+_ENDLESS = ("overtimelimit", "maxcpuspernode", "maxnodes")
+_CPU_BINDS = (
+    "none",
+    "no",
+    "off",
+    *(f"{what}{many}" for what in ("socket", "ldom", "core", "thread") for many in ("", "s")),
+)
+
+
+def _refusal(known: str, word: str, value: str) -> tuple[str, ...]:
+    """What is said of a value that the field does not take; nothing where it does."""
+    low = value.lower()
+    if known in ("maxtime", "defaulttime"):
+        return () if durations.minutes(value) is not None else (f"Invalid input {word}",)
+    if known == "cpubind":
+        return () if low in _CPU_BINDS else (f"Invalid input {word}",)
+    if known in _ENDLESS and low in ("unlimited", "infinite"):
+        return ()
+    if known in _TOLD_ONLY and not value.isdecimal():
+        plain = f'Invalid numeric value "{value}" for MaxNodes.', f'"{value}" is not a valid node count'
+        return (plain[_TOLD_ONLY.index(known)],)
+    most = next((one for one in _MOST if one.lower() == known), None)
+    if most is not None:
+        fits = value.isdecimal() and whole(value) <= _MOST[most]
+        return () if fits else (f"Invalid {most} value: {value}",)
+    if _words(known, value) is not None:
+        return ()
+    told = (f"Invalid input: {word}",)
+    return (*told, "Acceptable {} values are {}".format(*_CHOICES[known])) if known in _CHOICES else told
 
 
 def _words(field: str, value: str) -> str | None:
     """A word written out, None for one that the field does not know."""
-    words = ("INACTIVE", "DOWN", "UP", "DRAIN") if field == "state" else ("NO", "YES")
     if field == "preemptmode":
-        known = ("OFF", "CANCEL", "REQUEUE", "SUSPEND", "GANG", "WITHIN")
-        return value if all(word.upper() in known for word in value.split(",")) else None
-    if field == "oversubscribe":
-        word, colon, count = value.upper().partition(":")
-        full = next((w for w in ("NO", "EXCLUSIVE", "YES", "FORCE") if word and w.startswith(word)), None)
-        return None if full is None else f"{full}{colon}{count}"
+        modes = value.upper().split(",")
+        known = all(mode in ("OFF", "CANCEL", "REQUEUE", "SUSPEND", "GANG", "WITHIN") for mode in modes)
+        return next((mode for mode in modes if mode != "GANG"), "OFF") if known else None
+    if field in ("oversubscribe", "shared"):
+        return _sharing(value)
     if field not in _CHOICES:
         return value
-    return next((word for word in words if word.startswith(value.upper())), None)
+    words = ("INACTIVE", "DOWN", "UP", "DRAIN") if field == "state" else ("NO", "YES")
+    return next((word for word in words if value and word.startswith(value.upper())), None)
+
+
+def _sharing(value: str) -> str | None:
+    """A count that is no number is 0, and to be shared by none is to be exclusive."""
+    word, colon, count = value.upper().partition(":")
+    full = next((w for w in ("NO", "EXCLUSIVE", "YES", "FORCE") if word and w.startswith(word)), None)
+    if full is None or not colon or full not in ("YES", "FORCE"):
+        return full
+    jobs = whole(count) if count.isdecimal() else 0
+    return "EXCLUSIVE" if full == "YES" and not jobs else f"{full}:{jobs}"
 
 
 _CHOICES = {
@@ -67,6 +117,7 @@ _CHOICES = {
     "rootonly": ("RootOnly", "YES and NO"),
     "reqresv": ("ReqResv", "YES and NO"),
     "oversubscribe": ("OverSubscribe", "NO, EXCLUSIVE, YES:#, and FORCE:#"),
+    "shared": ("OverSubscribe", "NO, EXCLUSIVE, YES:#, and FORCE:#"),
     "state": ("State", "UP, DOWN, DRAIN and INACTIVE"),
 }
 _KEYS = (
@@ -82,7 +133,7 @@ _KEYS = (
 
 
 def update_partition(call: Call, pairs: Pairs) -> None:
-    name, changes = _partition_changes(call, pairs)
+    name, changes = _partition_changes(call, pairs, "slurm_update error: No error")
     ask_administrator(call, "slurm_update error")
     try:
         call.site.controller.update_partition(name, changes, "root")
@@ -91,7 +142,9 @@ def update_partition(call: Call, pairs: Pairs) -> None:
 
 
 def create_partition(call: Call, pairs: Pairs) -> None:
-    name, changes = _partition_changes(call, pairs)
+    name, changes = _partition_changes(call, pairs, "")
+    if name.lower() == "default":
+        call.fail('PartitionName cannot be "DEFAULT".')
     ask_administrator(call, "Error creating the partition")
     try:
         call.site.controller.create_partition(name, changes, "root")

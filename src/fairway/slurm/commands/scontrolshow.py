@@ -119,7 +119,10 @@ def node_lines(call: Call, node: Node, detail: bool) -> list[str]:
 
 
 def show_partition(call: Call, name: str, detail: bool, line: bool) -> None:
-    partitions = call.site.cluster.partitions
+    cluster = call.site.cluster
+    partitions = {
+        n: p for n, p in cluster.partitions.items() if call.shows_all or cluster.shows(p, call.user)
+    }
     if name and name not in partitions:
         call.print(f"Partition {name} not found")
         call.quit(1)
@@ -151,12 +154,12 @@ def partition_lines(call: Call, one: Partition) -> list[str]:
     share = share if share in ("NO", "EXCLUSIVE") else f"{share}:{one.max_share}"
     accounts = (
         f"DenyAccounts={','.join(one.deny_accounts)}"
-        if one.allow_accounts is None and "denyaccounts" in one.settings
+        if one.allow_accounts is None and one.deny_accounts
         else f"AllowAccounts={names(one.allow_accounts)}"
     )
     qos = (
         f"DenyQos={','.join(one.deny_qos)}"
-        if one.allow_qos is None and "denyqos" in one.settings
+        if one.allow_qos is None and one.deny_qos
         else f"AllowQos={names(one.allow_qos)}"
     )
     alternate = f" Alternate={one.alternate}" if one.alternate else ""
@@ -165,12 +168,13 @@ def partition_lines(call: Call, one: Partition) -> list[str]:
     return [
         f"PartitionName={one.name}",
         f"AllowGroups={names(one.allow_groups)} {accounts} {qos}",
-        f"AllocNodes={names(one.allow_nodes)}{alternate} Default={yes[one.default]} QoS={one.qos or 'N/A'}",
-        f"DefaultTime={limit(one.default_time)} DisableRootJobs=NO ExclusiveUser={yes[one.exclusive_user]} "
-        f"GraceTime={one.grace_time} Hidden={yes[one.hidden]}",
+        f"AllocNodes={names(one.allow_nodes)}{alternate} Default={yes[one.default]}{_cpu_bind(one)} "
+        f"QoS={one.qos or 'N/A'}",
+        f"DefaultTime={limit(one.default_time)} DisableRootJobs={yes[one.disable_root_jobs]} "
+        f"ExclusiveUser={yes[one.exclusive_user]} GraceTime={one.grace_time} Hidden={yes[one.hidden]}",
         f"MaxNodes={number(one.max_nodes)} MaxTime={limit(one.max_time)} MinNodes={one.min_nodes} "
         f"LLN={yes[one.lln]} MaxCPUsPerNode={number(one.max_cpus_per_node)}",
-        f"Nodes={jobtext.node_list(n.name for n in nodes) or '(null)'}",
+        f"Nodes={jobtext.node_list(n.name for n in nodes) or jobtext.known_list(one.nodes_text) or '(null)'}",
         f"PriorityJobFactor={one.priority_job_factor} PriorityTier={one.priority_tier} "
         f"RootOnly={yes[one.root_only]} ReqResv={yes[one.require_reservation]} OverSubscribe={share}",
         f"OverTimeLimit={over} PreemptMode={mode}",
@@ -181,6 +185,11 @@ def partition_lines(call: Call, one: Partition) -> list[str]:
         f"TRES={nodetext.tracked_text(site, tres) or '(null)'}",
         *([f"TRESBillingWeights={one.settings['tresbillingweights']}"] if one.tres_billing_weights else []),
     ]
+
+
+def _cpu_bind(one: Partition) -> str:
+    word = one.settings.get("cpubind", "off").lower().removesuffix("s")
+    return "" if word == "off" else f" CpuBind={'none' if word in ('no', 'none') else word + 's'} "
 
 
 def _job_defaults(one: Partition) -> str:

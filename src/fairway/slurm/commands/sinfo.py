@@ -202,7 +202,7 @@ def _groups(
     partitions = [
         (at, p)
         for at, p in enumerate(cluster.partitions.values())
-        if (wanted is None or p.name in wanted) and (not p.hidden or wanted or "all" in asked)
+        if (wanted is None or p.name in wanted) and (wanted or "all" in asked or cluster.shows(p, call.user))
     ]
     groups = [Group(call, p, at) for at, p in partitions] if by_partition and not by_node else []
     for at, partition in partitions:
@@ -420,7 +420,7 @@ def _load(group: Group) -> str:
 
 
 VALUES: dict[str, Callable[[Group], str]] = {
-    "avail": lambda g: g.partition.state.lower() if g.partition.state != "INACTIVE" else "inact",
+    "avail": lambda g: g.partition.state.lower(),
     "nodes_ai": lambda g: "/".join(str(n) for n in _counts(g)[:2]),
     "features_act": _of_first(lambda n: ",".join(n.active_features) or "(null)"),
     "max_cpus_per_node": lambda g: (

@@ -77,10 +77,10 @@ def set_field(
         partition.max_share = int(count) if count else 4 if word in ("YES", "FORCE") else 1
     elif key in _LISTS:
         names = tuple(word for word in value.split(",") if word)
-        everyone = low == "all" and key.startswith("allow")
+        everyone = key.startswith("all") and low in ("all", "")
         setattr(partition, _LISTS[key], None if everyone else names)
     elif key in _FLAGS:
-        setattr(partition, _FLAGS[key], low in ("yes", "y", "true", "1"))
+        setattr(partition, _FLAGS[key], low in ("yes", "true", "1") or (low != "" and "yes".startswith(low)))
     elif key == "state":
         if value.upper() not in ("UP", "DOWN", "DRAIN", "INACTIVE"):
             return "is none of UP, DOWN, DRAIN, INACTIVE"
@@ -94,8 +94,10 @@ def set_field(
         partition.priority_job_factor = partition.priority_tier = int(value)
     elif key == "tresbillingweights":
         partition.tres_billing_weights = _weights(value)
-    elif key in ("qos", "alternate"):
-        setattr(partition, key, value)
+    elif key == "qos":
+        partition.qos = value
+    elif key == "alternate":
+        partition.alternate = "" if low == "none" else value
     elif key == "suspendtime":
         partition.suspend_time = (
             -1 if low in ("infinite", "-1") else int(value) if value.isdecimal() else None
@@ -133,6 +135,7 @@ _FLAGS = {
     "rootonly": "root_only",
     "reqresv": "require_reservation",
     "lln": "lln",
+    "disablerootjobs": "disable_root_jobs",
 }
 
 

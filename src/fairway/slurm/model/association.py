@@ -97,6 +97,8 @@ class Association:
     counts: Counts = field(default_factory=Counts)
     usage: Usage = field(default_factory=lone_usage)
     children: list[int] = field(default_factory=list)
+    run: int = 0
+    """Numbers the additions: those made together under one parent have one run."""
     level_fs: float = 0.0
     fs_factor: float = 0.0
     shares_norm: float = 0.0
@@ -190,6 +192,7 @@ class Accounts:
     users: dict[str, User] = field(default_factory=dict)
     next_assoc: int = 1
     next_qos: int = 1
+    next_run: int = 0
     by_key: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """(account, user, partition) → association."""
     ledger: Ledger = field(default_factory=Ledger)
@@ -207,6 +210,17 @@ class Accounts:
         while line[-1].parent is not None:
             line.append(self.associations[line[-1].parent])
         return line
+
+    def nested(self) -> list[Association]:
+        """All of them as the database nests them: an account before what is in it, the last addition first."""
+        found: list[Association] = []
+        left = [one for one in self.associations.values() if one.parent is None]
+        while left:
+            one = left.pop()
+            found.append(one)
+            children = [self.associations[child] for child in one.children]
+            left += sorted(children, key=lambda c: (-c.run, c.id), reverse=True)
+        return found
 
     def allowed_qos(self, association: Association) -> tuple[str, ...]:
         return next((one.qos for one in self.up(association) if one.qos), ("normal",))
@@ -237,14 +251,20 @@ def add_association(
     parent: str | None,
     partition: str = "",
     shares: int = 1,
+    after: Association | None = None,
 ) -> Association:
-    """A new one under the account `parent` (a user's parent is its account). The caller checks names first."""
+    """A new one under the account `parent` (a user's parent is its account). The caller checks names first.
+
+    after: what the same command added before it; under one parent they have one run.
+    """
     above = None if parent is None else accounts.by_key[(parent, "", "")]
     made = Association(
         accounts.next_assoc, account, user, partition, above, shares, usage=accounts.ledger.new()
     )
     accounts.chargings.clear()
     accounts.next_assoc += 1
+    accounts.next_run += 1
+    made.run = after.run if after is not None and after.parent == above else accounts.next_run
     accounts.associations[made.id] = made
     accounts.by_key[(account, user, partition)] = made.id
     if above is not None:

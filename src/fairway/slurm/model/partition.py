@@ -49,6 +49,7 @@ class Partition:
     tres_billing_weights: dict[str, float] = field(default_factory=dict)
     alternate: str = ""
     suspend_time: int | None = None
+    disable_root_jobs: bool = False
     settings: dict[str, str] = field(default_factory=dict)
     """Every key of its line as written (lower case)."""
 

@@ -1,0 +1,177 @@
+"""What administrators change and what is told of it. Answers are those of Slurm 22.05.8."""
+
+from __future__ import annotations
+
+import pytest
+from tests.slurm.slurmworld import World, world
+
+from fairway.slurm.model.association import Account, User
+
+GAVE_UP = "slurm_update error: No error\n"
+
+
+def part(w: World, name: str = "p2") -> str:
+    return w.type(f"scontrol -a -o show partition {name}", "root")[1]
+
+
+@pytest.mark.parametrize(
+    ("word", "code", "said"),
+    [
+        ("prioritytier=abc", 1, "scontrol: error: Invalid PriorityTier value: abc\n" + GAVE_UP),
+        ("priorityjobfactor=70000", 1, "scontrol: error: Invalid PriorityJobFactor value: 70000\n" + GAVE_UP),
+        ("gracetime=1:00", 1, "scontrol: error: Invalid GraceTime value: 1:00\n" + GAVE_UP),
+        ("maxmempercpu=unlimited", 1, "scontrol: error: Invalid MaxMemPerCPU value: unlimited\n" + GAVE_UP),
+        ("defaulttime=none", 1, "scontrol: error: Invalid input defaulttime=none\n" + GAVE_UP),
+        ("maxnodes=abc", 1, 'scontrol: error: Invalid numeric value "abc" for MaxNodes.\n'),
+        ("minnodes=abc", 0, 'scontrol: error: "abc" is not a valid node count\n'),
+        ("jobdefaults=bogus", 1, "slurm_update error: Invalid JobDefaults specification\n"),
+        ("tresbillingweights=x", 1, "slurm_update error: Invalid TRESBillingWeights specification\n"),
+        ("", 1, "scontrol: error: No changes specified\n"),
+        (
+            "nodes+=n3",
+            1,
+            "scontrol: error: Update of this parameter is not supported: nodes+=n3\n\n"
+            "scontrol: error: Request aborted\n" + GAVE_UP,
+        ),
+    ],
+)
+def test_what_a_partition_does_not_take(word: str, code: int, said: str) -> None:
+    assert world().type(f"scontrol update partitionname=p2 {word}", "root") == (code, "", said)
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("maxtime=10 defaulttime=20", " DefaultTime=NONE "),
+        ("defaulttime=20 maxtime=30", " DefaultTime=00:20:00 "),
+        ("shared=yes:abc", " OverSubscribe=EXCLUSIVE "),
+        ("oversubscribe=force:2", " OverSubscribe=FORCE:2 "),
+        ("preemptmode=suspend,gang", " PreemptMode=SUSPEND "),
+        ("denyaccounts=", " AllowAccounts=ALL "),
+        ("denyaccounts=accta", " DenyAccounts=accta "),
+        ("cpubind=core", " CpuBind=cores "),
+        ("disablerootjobs=y", " DisableRootJobs=YES "),
+        ("alternate=none", " AllocNodes=ALL Default=NO "),
+        ("nodes=nosuch", " Nodes=n[1-2] "),
+    ],
+)
+def test_what_a_changed_partition_shows(words: str, shown: str) -> None:
+    w = world()
+    w.type(f"scontrol update partitionname=p2 {words}", "root")
+    assert shown in part(w)
+
+
+def test_unknown_nodes_leave_a_partition_without_any_and_forget_an_earlier_refusal() -> None:
+    w = world()
+    w.type("scontrol update partitionname=p2 nodes=nosuch", "root")
+    assert "TotalNodes=0" in part(w)
+    assert w.type("scontrol update partitionname=p2 qos=nosuch nodes=n3", "root") == (0, "", "")
+    code, _, said = w.type("scontrol update partitionname=p2 qos=nosuch", "root")
+    assert (code, said) == (1, "slurm_update error: Invalid qos specification\n")
+
+
+def test_a_partition_whose_creation_was_refused_is_there() -> None:
+    w = world()
+    assert w.type("scontrol create partitionname=x nodes=nosuch", "root")[0] == 1
+    assert " MinNodes=1 " in part(w, "x")
+    assert w.type("scontrol create partitionname=y tresbillingweights=z", "root")[0] == 1
+    assert part(w, "y") == "Partition y not found\n"
+
+
+def test_reconfigure_brings_partitions_back_and_ends_jobs_of_those_that_are_no_more() -> None:
+    w = world()
+    w.type("scontrol create partitionname=x nodes=n3", "root")
+    w.type("scontrol update partitionname=p2 state=down maxtime=5", "root")
+    running, other = w.submit(50, partition="x"), w.submit(50, partition="p4")
+    waiting = w.submit(50, partition="x", hold="user")
+    w.run(3)
+    assert w.type("scontrol reconfigure") == (1, "", "slurm_reconfigure error: Invalid user id\n")
+    assert w.type("scontrol reconfigure", "root") == (0, "", "")
+    assert [job.state for job in (running, waiting, other)] == ["NODE_FAIL", "CANCELLED", "RUNNING"]
+    assert part(w, "x") == "Partition x not found\n"
+    assert " MaxTime=UNLIMITED " in part(w)
+    assert " State=UP " in part(w)
+
+
+def test_who_sees_a_partition() -> None:
+    w = world()
+    w.type("scontrol update partitionname=p2 allowgroups=bob", "root")
+    w.type("scontrol update partitionname=p4 hidden=yes", "root")
+    seen = {user: w.type("sinfo -h -o %P", user)[1].split() for user in ("alice", "bob", "root")}
+    assert seen == {"alice": ["p1*"], "bob": ["p1*", "p2"], "root": ["p1*", "p2", "p4"]}
+    assert w.type("sinfo -a -h -o %P")[1].split() == ["p1*", "p2", "p4"]
+    assert w.type("scontrol show partition p2")[:2] == (1, "Partition p2 not found\n")
+    assert w.type("scontrol --all show partition p4")[1].startswith("PartitionName=p4\n")
+
+
+def accounts() -> World:
+    w = world()
+    for name in ("accta", "acctb"):
+        w.ctl.cluster.accounts.accounts[name] = Account(name, name, name)
+    w.ctl.cluster.accounts.users["root"] = User("root", "root", "Administrator")
+    return w
+
+
+SHOW = "sacctmgr -n -P show"
+
+
+def test_what_was_added_last_is_modified_first_and_what_came_together_in_order() -> None:
+    w = accounts()
+    w.type("sacctmgr -i add account zz,yy parent=accta", "root")
+    w.type("sacctmgr -i add user dave account=zz,yy", "root")
+    w.type("sacctmgr -i add user erin account=zz", "root")
+    told = w.type("sacctmgr -i modify account zz,yy set qos=low", "root")[1]
+    assert [line.split()[-1] for line in told.splitlines()[1:]] == ["accta", "erin", "dave", "accta", "dave"]
+    shown = w.type(f"{SHOW} assoc format=account,user", "root")[1].split()
+    assert shown == [
+        "root|", "root|root", "accta|", "accta|alice", "accta|bob", "yy|", "yy|dave", "zz|", "zz|dave", "zz|erin",
+        "acctb|", "acctb|carol",
+    ]  # fmt: skip
+    assert w.type(f"{SHOW} assoc where user=dave format=account", "root")[1].split() == ["zz", "yy"]
+    assert w.type(f"{SHOW} account accta withassoc format=user", "root")[1].split() == ["bob", "alice"]
+
+
+def test_an_account_that_moved_is_the_newest_there() -> None:
+    w = accounts()
+    for name in ("zz", "yy"):
+        w.type(f"sacctmgr -i add account {name} parent=accta", "root")
+    w.type("sacctmgr -i add user dave account=zz", "root")
+    w.type("sacctmgr -i modify account acctb set parent=accta", "root")
+    told = w.type("sacctmgr -i modify account zz,yy,acctb set fairshare=2", "root")[1]
+    assert [line.split()[5] for line in told.splitlines()[1:]] == ["acctb", "yy", "zz"]
+
+
+def test_a_coordinator_adds_users_to_his_account_and_below() -> None:
+    w = accounts()
+    w.type("sacctmgr -i add account sub parent=accta", "root")
+    w.type("sacctmgr -i add coordinator account=accta names=alice", "root")
+    assert w.type("sacctmgr -i add user carol account=sub", "alice")[0] == 0
+    assert w.type("sacctmgr -i add user bob account=acctb", "alice")[::2] == (
+        1,
+        " Problem adding users: Access/permission denied\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("modify account accta set fairshare=abc", "sacctmgr: error: Invalid value for FairShare (abc)\n"),
+        ("modify account accta set maxjobs=x", "sacctmgr: error: Invalid value for MaxJobs (x)\n"),
+        ("modify qos low set maxsubmitpu=4", " Unknown option: maxsubmitpu=4\n"),
+        ("modify qos low set grpjobs=x", "sacctmgr: error: Invalid value for GrpJobs (x)\n"),
+        ("add user dave account=accta bogus=1", " Unknown option: bogus=1\n"),
+    ],
+)
+def test_settings_that_sacctmgr_refuses(line: str, told: str) -> None:
+    code, out, said = accounts().type(f"sacctmgr -i {line}", "root")
+    assert code == 1
+    assert told in out + said
+
+
+def test_a_number_counts_as_far_as_it_is_one() -> None:
+    w = accounts()
+    w.type("sacctmgr -i modify account accta set maxjobs=3x", "root")
+    w.type("sacctmgr -i modify qos low set grpjobs=5", "root")
+    w.type("sacctmgr -i modify qos low set grpjobs=-2 maxsubmitjobspu=6", "root")
+    assert w.type(f"{SHOW} assoc account=accta format=maxjobs", "root")[1].split() == ["3"] * 3
+    assert w.type(f"{SHOW} qos low format=grpjobs,maxsubmitpu", "root")[1] == "|6\n"
