@@ -82,3 +82,41 @@ def test_who_speaks_too_often_about_one_object_is_not_heard() -> None:
     reasons = {e["reason"] for e in events_of(store)}
     assert {"Later", "Other"} <= reasons
     assert "AndAgain" not in reasons
+
+
+def test_events_go_by_their_age_and_their_number() -> None:
+    """From the oldest on: what is older than may be, or too many; what was heard again is young."""
+    store, events, uid = world()
+    events.ttl_us, start = 60 * SECOND_US, store.now_us
+
+    def left(now_us: int) -> list[str]:
+        events.expire(now_us)
+        return sorted(e["message"] for e in events_of(store))
+
+    for step, message in ((0, "a"), (10, "b"), (20, "c"), (30, "a")):
+        store.now_us = start + step * SECOND_US
+        events.emit(store.now_us, POD, uid, "Normal", message.upper(), message, "x-controller")
+    assert left(start + 70 * SECOND_US) == ["a", "b", "c"]
+    assert left(start + 70 * SECOND_US + 1) == ["a", "c"]
+    assert left(start + 90 * SECOND_US) == ["a"]
+    events.limit = 2
+    for message in ("d", "e"):
+        events.emit(store.now_us, POD, uid, "Normal", message.upper(), message, "x-controller")
+    assert left(start + 40 * SECOND_US) == ["d", "e"]
+    events.limit = 0
+    assert left(start + 40 * SECOND_US) == []
+    events.limit = 9
+    events.emit(store.now_us, POD, uid, "Normal", "E", "e", "x-controller")
+    (again,) = events_of(store)
+    assert again["count"] == 1, "what is gone is not counted on"
+
+
+def test_events_that_were_there_before_are_as_old_as_they_say() -> None:
+    store, events, uid = world()
+    now_us = store.now_us
+    events.emit(now_us - 100 * SECOND_US, POD, uid, "Normal", "A", "old", "x-controller")
+    events.emit(now_us - 10 * SECOND_US, POD, uid, "Normal", "B", "young", "x-controller")
+    again = StoredEvents(store)
+    again.ttl_us = 60 * SECOND_US
+    again.expire(now_us)
+    assert [e["message"] for e in events_of(store)] == ["young"]

@@ -12,6 +12,7 @@ import pytest
 from tinyworld import START_US, World, template
 
 from fairway.cluster.actions import Create, Delete, Emit, Reconciliation
+from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, rfc3339
@@ -353,3 +354,25 @@ def test_tolerations_are_added_once_and_replace_weaker_ones() -> None:
     assert found[0] == own
     assert weaker not in found
     assert len(found) == 7
+
+
+def test_which_changes_of_a_node_concern_it() -> None:
+    case = Case(template=template(labels={"app": "agent"}, nodeSelector={"pool": "gpu"}))
+
+    def node(label: str = "gpu", **spec: Any) -> Obj:
+        return {"metadata": {"name": "n9", "labels": {"pool": label}}, "spec": spec, "status": {}}
+
+    def looks(type_: str, new: Obj, old: Obj | None) -> bool:
+        found = decide.map_change(case.store, Change(1, type_, Key("Node", "", "n9"), new, old))
+        assert list(found) in ([], [DS])
+        return bool(found)
+
+    tainted = node(taints=[{"key": "x", "effect": "NoSchedule"}])
+    harmless = node(taints=[{"key": "x", "effect": "PreferNoSchedule"}])
+    assert looks(ADDED, node(), None) and not looks(ADDED, node("cpu"), None)
+    assert looks(DELETED, node(), node()) and not looks(DELETED, node("cpu"), node("cpu"))
+    assert looks(MODIFIED, node("cpu"), node()) and looks(MODIFIED, node(), node("cpu"))
+    assert looks(MODIFIED, tainted, node()) and looks(MODIFIED, node(), tainted)
+    assert not looks(MODIFIED, harmless, node())
+    assert not looks(MODIFIED, node(unschedulable=True), node())
+    assert not looks(MODIFIED, {**node(), "status": {"phase": "x"}}, node())

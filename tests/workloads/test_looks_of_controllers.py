@@ -138,6 +138,54 @@ def test_an_object_is_looked_at_again_with_what_it_owns(kind: str) -> None:
         )
 
 
+SERVING = "serving.kserve.io"
+# What makes which services look: all of them, those of its namespace, or none.
+SETTINGS: dict[str, tuple[tuple[Key, str], ...]] = {
+    "InferenceService": (
+        (Key("ServingRuntime.serving.kserve.io", "ns", "r"), "ns"),
+        (Key("ClusterServingRuntime.serving.kserve.io", "", "r"), "all"),
+        (Key("ConfigMap", "kserve", "inferenceservice-config"), "all"),
+        (Key("ConfigMap", "ns", "inferenceservice-config"), ""),
+        (Key("ConfigMap", "kserve", "other"), ""),
+        (Key("Deployment.apps", "ns", "d"), ""),
+    ),
+    "LLMInferenceService": (
+        (Key("Gateway.gateway.networking.k8s.io", "ns", "g"), "all"),
+        (Key("GatewayClass.gateway.networking.k8s.io", "", "g"), "all"),
+        (Key("LLMInferenceServiceConfig.serving.kserve.io", "ns", "c"), "all"),
+        (Key("ConfigMap", "kserve", "inferenceservice-config"), "all"),
+        (Key("ConfigMap", "ns", "inferenceservice-config"), ""),
+        (Key("HTTPRoute.gateway.networking.k8s.io", "ns", "r"), "ns"),
+        (Key("Deployment.apps", "ns", "d"), ""),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_a_served_model_is_looked_at_with_its_children_and_what_it_is_made_by(kind: str) -> None:
+    store, controller = Store(seed=1, now_us=NOW), of_kind(kind)
+    for namespace in ("ns", "other"):
+        meta = {"name": "x", "namespace": namespace}
+        store.create({"apiVersion": f"{SERVING}/v1beta1", "kind": kind, "metadata": meta, "spec": {}})
+    mine, others = (Key(controller.gk, namespace, "x") for namespace in ("ns", "other"))
+
+    def looks(key: Key, obj: Obj, type_: str = MODIFIED, old: Obj | None = None) -> list[Key]:
+        return list(controller.map_change(store, Change(1, type_, key, obj, old)))
+
+    mine_now = store.require(mine)
+    assert looks(mine, mine_now, ADDED) == [mine]
+    assert looks(mine, mine_now, old=mine_now) == looks(mine, mine_now, DELETED, mine_now) == []
+    for key, whom in SETTINGS[kind]:
+        lone = {"metadata": {"name": key.name, "namespace": key.namespace}}
+        assert looks(key, lone) == {"all": [mine, others], "ns": [mine], "": []}[whom], key
+    for of, group in ((kind, SERVING), ("Other", SERVING), (kind, "other.io")):
+        ref = {"apiVersion": f"{group}/v1", "kind": of, "name": "x", "uid": "u", "controller": True}
+        child = {"metadata": {"name": "d", "namespace": "ns", "ownerReferences": [ref]}}
+        is_ours = (of, group) == (kind, SERVING)
+        for type_ in (ADDED, MODIFIED, DELETED):
+            assert looks(Key("Deployment.apps", "ns", "d"), child, type_) == ([mine] if is_ours else [])
+
+
 def test_a_launchers_pod_makes_its_job_look_when_it_changes() -> None:
     store, controller = Store(seed=1, now_us=NOW), of_kind("MPIJob")
     labels = {"training.kubeflow.org/job-name": "x", "training.kubeflow.org/job-role": "launcher"}

@@ -344,6 +344,25 @@ def test_owners_without_a_size_stop_evictions() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("api_version", "kind", "resource"),
+    [
+        ("v1", "ConfigMap", "configmaps"),
+        ("batch/v1", "CronJob", "cronjobs.batch"),
+        ("x.dev/v1", "Thing", "things.x.dev"),
+    ],
+)
+def test_owners_without_a_size_by_their_resource(api_version: str, kind: str, resource: str) -> None:
+    store = Store(now_us=NOW)
+    meta = {"name": "o", "namespace": "default"}
+    owner = put(store, {"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": {}})
+    put(store, pod("p", labels={"app": "a"}, ownerReferences=owned(owner)))
+    put(store, a_budget(maxUnavailable=1))
+    look = budgets.reconcile(store, PDB, NOW)
+    status = next(a.status for a in look.actions if isinstance(a, SetStatus))
+    assert status["conditions"][0]["message"] == f"{resource} does not implement the scale subresource"
+
+
 READY = {"observedGeneration": 1, "currentHealthy": 2, "desiredHealthy": 1, "disruptionsAllowed": 1}
 
 

@@ -64,6 +64,8 @@ def body_of(ask: Ask) -> Obj:
 def decoded(body: bytes, kind: str, *, is_yaml: bool) -> Obj:
     """Raises: StatusError (400)."""
     value = _from_yaml(body) if is_yaml else _from_json(body, kind)
+    if value is None:
+        return {}  # as Go reads null into a struct
     if not isinstance(value, dict):
         why = f"json: cannot unmarshal {_go_kind(value)} into Go value of type {_HEADER}"
         raise _unrecognized(kind, why, body)

@@ -93,7 +93,7 @@ def _lines_of(name: str, data: bytes, reading: Reading) -> Iterator[Line]:
     while at + HEADER.size <= len(data):
         length, checksum = HEADER.unpack_from(data, at)
         chunk = data[at + HEADER.size : at + HEADER.size + length]
-        if len(chunk) < length and at + HEADER.size + len(chunk) == len(data):
+        if len(chunk) < length:
             # The last frame was not written to its end; or its length is damaged, which reads the same.
             return
         try:

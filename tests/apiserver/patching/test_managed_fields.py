@@ -500,3 +500,18 @@ def test_applied_fields_have_no_dots_on_structs() -> None:
         "f:data": {"f:a": {}},
         "f:metadata": {"f:labels": {}},
     }
+
+
+def test_members_of_a_declared_map_of_structs_are_fields_themselves() -> None:
+    """Of a map that nobody declared only the leaves are."""
+    schema = schema_for("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    properties = {"a": {"type": "string"}}
+    version = {"name": "v1", "schema": {"openAPIV3Schema": {"properties": properties}}}
+    found = fields_of({"spec": {"names": {"kind": "A"}, "versions": [version]}}, schema)
+    assert found == {"f:spec": {"f:names": {"f:kind": {}}, "f:versions": {}}}
+    assert fields_of({"spec": properties}, None) == {"f:spec": {"f:a": {"f:type": {}}}}
+    claim = schema_for("resource.k8s.io/v1", "ResourceSlice")
+    assert claim is not None
+    device = claim.properties["spec"].properties["devices"].items
+    found = fields_of({"name": "d", "capacity": {"memory": {"value": "1Gi"}}}, device)
+    assert found == {"f:name": {}, "f:capacity": {"f:memory": {".": {}, "f:value": {}}}}

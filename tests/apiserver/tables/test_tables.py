@@ -115,6 +115,7 @@ PODS: dict[str, tuple[dict[str, Any], tuple[str, str, str]]] = {
     ),
     "done, but one failed": (_pod(_ended(0, "Completed"), _ended(1, "Error")), ("0/2", "Error", "0")),
     "init begins": (_initializing(state={"running": {}}), ("0/1", "Init:0/2", "0")),
+    "init has started": (_initializing(state={"running": {}}, started=True), ("0/1", "Init:0/2", "0")),
     "init failed": (_initializing(**_ended(1, "Error")), ("0/1", "Init:Error", "0")),
     "init ended with a code": (_initializing(**_ended(4)), ("0/1", "Init:ExitCode:4", "0")),
     "init crashing": (

@@ -212,14 +212,10 @@ def _roll(daemon: Daemon) -> None:
     """One step of a rolling update, once every node has what it should."""
     desired = daemon.desired
     limits = rolling.limits_of(daemon.spec, desired)
-    by_node = dict(daemon.by_node)
-    for node, answer in daemon.answers.items():
-        if answer.should_run:
-            by_node.setdefault(node, [])
     if limits.max_surge == 0:
-        turnover = rolling.replace(by_node, daemon.revision, limits)
+        turnover = rolling.replace(daemon.by_node, daemon.revision, limits)
     else:
-        turnover = rolling.surge(by_node, daemon.answers, daemon.revision, limits, desired)
+        turnover = rolling.surge(daemon.by_node, daemon.answers, daemon.revision, limits, desired)
     daemon.delete.extend(turnover.delete)
     daemon.create.extend(turnover.surge)
 

@@ -87,7 +87,7 @@ class Revision:
 def replace(by_node: dict[str, list[Obj]], revision: Revision, limits: Limits) -> Turnover:
     """Without surge: old pods that are not available go at once, others as maxUnavailable allows.
 
-    `by_node` holds every node that has a pod or wants one, in order of name.
+    `by_node` holds every node that has a pod; by now all that want one have it.
     """
     out = Turnover()
     unavailable = 0
