@@ -68,7 +68,7 @@ def test_every_type_as_text_in_the_order_of_the_families() -> None:
         Observed("wait_seconds", ("q",), (1, 0, 2, 3), 12.5),
     ]
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Page(list(rendered(FAMILIES, samples, seen))))  # type: ignore[arg-type]
+    registry.register(_Page(list(rendered(FAMILIES, samples, seen))))
     assert generate_latest(registry).decode() == TEXT
     assert list(rendered(FAMILIES, [])) == []
 
