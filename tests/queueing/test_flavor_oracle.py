@@ -233,6 +233,51 @@ def test_flavors_are_found_as_the_rule_says(start: int) -> None:
                 assert given["resourceUsage"] == {r: amount_text(r, drawn.wanted(at)[r]) for r in want[at]}
 
 
+@pytest.mark.parametrize(
+    ("leader", "workers", "count", "flavors"),
+    [
+        ({"gpu": 1, "cpu": 1}, {"gpu": 1}, 3, ["f0", "f0"]),
+        ({"gpu": 2, "cpu": 1}, {"gpu": 1}, 3, ["f1", "f1"]),
+        ({"gpu": 1, "cpu": 5}, {"gpu": 1, "cpu": 1}, 3, ["f1", "f1"]),
+        ({"cpu": 2}, {"gpu": 2}, 2, ["f0", "f0"]),
+        ({}, {"gpu": 5}, 1, ["", "f1"]),
+        ({"gpu": 5}, {}, 1, ["f1", ""]),
+    ],
+)
+def test_a_group_gets_the_flavors_that_have_room_for_all_of_it(
+    leader: dict[str, int], workers: dict[str, int], count: int, flavors: list[str]
+) -> None:
+    """A leader and so many workers: f0 has four GPUs and six CPUs free, f1 twice that."""
+    resources = {"f0": (4, 6), "f1": (8, 12)}
+    listed = [
+        {
+            "name": f,
+            "resources": [{"name": "gpu", "nominalQuota": str(g)}, {"name": "cpu", "nominalQuota": str(c)}],
+        }
+        for f, (g, c) in resources.items()
+    ]
+    together = {"podSetGroupName": "g"}
+    sets = [
+        pod_set("leader", 1, leader, topology=together),
+        pod_set("workers", count, workers, topology=together),
+    ]
+    case = Case(
+        queues=[
+            queue("a", spec={"resourceGroups": [{"coveredResources": ["gpu", "cpu"], "flavors": listed}]})
+        ],
+        flavors=[flavor("f0"), flavor("f1")],
+        waiting=[wl("w", "a", pod_sets=sets)],
+        want={},
+        gates={"TopologyAwareScheduling": False},
+    )
+    world = World(case)
+    (outcome,) = world.cycle().entries
+    assert outcome.is_admitted and outcome.assignment is not None
+    given = [ps.flavors for ps in outcome.assignment.pod_sets]
+    assert [{c.flavor for c in of.values()} for of in given] == [{f} if f else set() for f in flavors]
+    assert [set(of) for of in given] == [set(leader), set(workers)]
+
+
 # Parts of it
 
 

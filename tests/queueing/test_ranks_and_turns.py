@@ -14,7 +14,7 @@ from fairway.queueing.facts import objects as facts
 from fairway.queueing.facts.objects import flavor_resource
 from fairway.queueing.quota.accounts import Accounts
 from fairway.queueing.quota.shares import Share, share_of
-from fairway.queueing.tas.capacity import Plan
+from fairway.queueing.tas.capacity import Plan, fill_up
 from fairway.queueing.tas.distribution import distribute
 from fairway.queueing.tas.ranking import (
     best_fit_for_pods,
@@ -87,6 +87,71 @@ def test_domains_are_ranked_by_what_they_can_take() -> None:
                 n for n, _ in plain
             ]
             assert _names(sorted_with_leader(_made(drawn), other, least_free=least)) == [n for n, _ in beside]
+
+
+def _grown(draw: Random, level: int, name: str) -> Domain:
+    """A domain of the level and all below it; the leaves, on the third level, know what they take."""
+    if level == 2:
+        leaders = draw.choice((0, 1))
+        pods = draw.randint(0, 9)
+        beside = max(0, pods - draw.randint(0, 3)) if leaders else pods
+        return _domain(name, _Facts(pods, 0, beside, 0, leaders, draw.choice((0, 1, 3))))
+    grown = Domain(name, (name,))
+    grown.children = [_grown(draw, level + 1, f"{name}{i}") for i in range(draw.randint(1, 3))]
+    return grown
+
+
+def _whole(pods: int, size: int) -> int:
+    return pods - pods % size
+
+
+def _filled(domain: Domain, plan: Plan, level: int, sizes: dict[int, int]) -> tuple[_Facts, list[_Facts]]:
+    """Of a domain and of all below it: the leader goes where it costs the fewest."""
+    if level == 2:
+        pods, beside, slices, slices_beside = domain.pods, domain.pods_with_leader, 0, 0
+        leaders, affinity, below = domain.leaders, domain.affinity, list[_Facts]()
+    else:
+        parts = [_filled(child, plan, level + 1, sizes) for child in domain.children]
+        own, below = [part for part, _ in parts], [f for part, under in parts for f in (part, *under)]
+        inner = sizes.get(level + 1, 1)
+        able = [p for p in own if p.leaders or not plan.leaders]
+        pods = sum(_whole(p.pods, inner) for p in own)
+        lost = [_whole(p.pods, inner) - _whole(p.pods_beside, inner) for p in able]
+        beside = pods - min(lost) if lost else 0
+        slices = sum(p.slices for p in own)
+        slices_beside = slices - min(p.slices - p.slices_beside for p in able) if able else 0
+        leaders, affinity = max(p.leaders for p in own), sum(p.affinity for p in own)
+    if level == plan.slice_level:
+        slices, slices_beside = pods // plan.slice_size, beside // plan.slice_size
+    return _Facts(pods, slices, beside, slices_beside, leaders, affinity), below
+
+
+def _counts(domain: Domain) -> list[_Facts]:
+    own = _Facts(
+        domain.pods,
+        domain.slices,
+        domain.pods_with_leader,
+        domain.slices_with_leader,
+        domain.leaders,
+        domain.affinity,
+    )
+    return [own, *(f for child in domain.children for f in _counts(child))]
+
+
+def test_a_domain_takes_what_those_below_it_take() -> None:
+    draw = Random(6)
+    for _ in range(200):
+        sizes = {level: draw.choice((2, 3)) for level in (1, 2) if draw.random() < 0.5}
+        plan = replace(
+            PLAN,
+            slice_size=draw.choice((1, 2, 4)),
+            slice_level=draw.choice((0, 1, 2)),
+            leaders=draw.choice((0, 1)),
+        )
+        root = _grown(draw, 0, "d")
+        own, below = _filled(root, plan, 0, sizes)
+        fill_up(root, plan, 0, sizes)
+        assert _counts(root) == [own, *below]
 
 
 def _best(drawn: list[tuple[str, _Facts]], at: int, needed: int, leaders: int, *, prefers: bool) -> str:

@@ -152,7 +152,7 @@ def drawn(draw: Random) -> tuple[list[tuple[str, Obj, dict[Values, int]]], list[
         }
         count = sum(places.values())
         request: Obj = {"podIndexLabel": "index"} if draw.random() < 0.8 else {}
-        groups = draw.choice([g for g in (1, 2, 3) if count % g == 0])
+        groups = draw.choice([g for g in (1, 2, 3) if g <= count])
         if draw.random() < 0.4:
             request |= {"subGroupIndexLabel": "group", "subGroupCount": groups if draw.random() < 0.9 else 0}
         if grouped:

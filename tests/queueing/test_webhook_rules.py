@@ -493,6 +493,45 @@ def test_policies_of_preemption_go_together() -> None:
     assert found.startswith("spec.preemption: Invalid value: {")
 
 
+def test_a_selector_of_namespaces_says_what_can_be_asked() -> None:
+    """Every fault, in order: labels as they come, then expressions."""
+    path = "spec.namespaceSelector"
+    name = (
+        "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+        "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+        "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+    )
+    value = (
+        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
+        "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for "
+        "validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+    )
+    expressions = [
+        {"key": "a", "operator": "In", "values": ["x", "y z", "-"]},
+        {"key": "a b", "operator": "NotIn"},
+        {"key": "a", "operator": "Exists", "values": ["x"]},
+        {"key": "a", "operator": "DoesNotExist"},
+        {"key": "a", "operator": "Gt", "values": ["1"]},
+    ]
+    wrong = {"matchLabels": {"ok": "", "a b": "x", "c": "y z"}, "matchExpressions": expressions}
+    at = f"{path}.matchExpressions"
+    assert queue_faults(namespaceSelector=wrong) == [
+        f'{path}.matchLabels: Invalid value: "a b": {name}',
+        f'{path}.matchLabels: Invalid value: "y z": {value}',
+        f'{at}[0].values[1]: Invalid value: "y z": {value}',
+        f'{at}[0].values[2]: Invalid value: "-": {value}',
+        f"{at}[1].values: Required value: must be specified when `operator` is 'In' or 'NotIn'",
+        f'{at}[1].key: Invalid value: "a b": {name}',
+        f"{at}[2].values: Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+        f'{at}[4].operator: Invalid value: "Gt": not a valid selector operator',
+    ]
+    assert (
+        queue_faults(namespaceSelector={"matchLabels": {"a/b": "c"}, "matchExpressions": expressions[3:4]})
+        == []
+    )
+    assert queue_faults(namespaceSelector=None) == []
+
+
 def test_a_preference_wants_the_next_flavor_tried() -> None:
     both = {"whenCanBorrow": "TryNextFlavor", "whenCanPreempt": "TryNextFlavor"}
     likes = {"preference": "PreemptionOverBorrowing"}

@@ -42,7 +42,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 # Columns every account starts with; extended resources are added as nodes or pods name them.
-CPU_COLUMN, MEMORY_COLUMN, STORAGE_COLUMN = 0, 1, 2
+CPU_COLUMN, MEMORY_COLUMN = 0, 1
 
 # The deprecated names win, as in k8s.io/component-helpers/node/topology GetZoneKey.
 _REGION_LABELS: Final = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")

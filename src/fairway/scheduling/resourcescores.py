@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from fairway.cluster.accounts import CPU_COLUMN, MEMORY_COLUMN, STORAGE_COLUMN, NodeAccounts
+from fairway.cluster.accounts import CPU_COLUMN, MEMORY_COLUMN, NodeAccounts
 from fairway.cluster.shapes import PodShape
 from fairway.kube.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from fairway.scheduling.profile import LEAST_ALLOCATED, MOST_ALLOCATED, FitStrategy
@@ -149,5 +149,5 @@ def _capacity_and_use(
     if resource == MEMORY:
         use = accounts.non_zero[rows, 1] if non_zero else accounts.requested[rows, MEMORY_COLUMN]
         return accounts.allocatable[rows, MEMORY_COLUMN], use
-    column = STORAGE_COLUMN if resource == EPHEMERAL_STORAGE else accounts.column(resource)
+    column = accounts.column(resource)
     return accounts.allocatable[rows, column], accounts.requested[rows, column]

@@ -73,6 +73,11 @@ ASKED: dict[str, tuple[Obj, list[tuple[str, str, int]], list[tuple[str, str, str
         [(R(0, 0), "gpus", 1), (R(0, 1), "nics", 2)],
         [("a", GPU, R(0, 0)), ("a", NIC, R(0, 1))],
     ),
+    "two resources of two containers, by name": (
+        {"containers": [_container("a", gpu=1, nic=2), _container("b", gpu=3, nic=4)]},
+        [(R(0, 0), "gpus", 1), (R(0, 1), "nics", 2), (R(1, 0), "gpus", 3), (R(1, 1), "nics", 4)],
+        [("a", GPU, R(0, 0)), ("a", NIC, R(0, 1)), ("b", GPU, R(1, 0)), ("b", NIC, R(1, 1))],
+    ),
     "none of it": ({"containers": [_container("a", gpu=0), {"name": "b"}]}, [], []),
     "an init container uses what comes later": (
         {"initContainers": [_container("i", gpu=2)], "containers": [_container("a", gpu=2)]},

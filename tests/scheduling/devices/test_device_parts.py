@@ -12,6 +12,7 @@ import pytest
 
 from fairway.kube.objects import Obj
 from fairway.scheduling.devices import capacity
+from fairway.scheduling.devices.alike import Choice, kind_of, taken_of
 from fairway.scheduling.devices.constraints import Distinct, Matching
 from fairway.scheduling.devices.facts import (
     Constraint,
@@ -28,6 +29,7 @@ from fairway.scheduling.devices.facts import (
     slice_of,
 )
 from fairway.scheduling.devices.pools import PoolId, Published
+from fairway.scheduling.devices.search import Chosen, Solution
 from fairway.scheduling.devices.usage import Usage, results_of
 
 DRIVER = "gpu.example.com"
@@ -522,3 +524,78 @@ def test_slices_of_one_shape_have_equal_devices() -> None:
         assert _slice("9", two[0], {"name": "b", **more}).shape == 0
         assert _slice("9", {"name": "a", **more}, two[1]).shape == 0
     assert _slice("0").shape == 0
+
+
+# Nodes that are alike
+
+
+def _two_pools(node: str, *, driver: str = DRIVER) -> Any:
+    slices = [
+        _slice("a", {"name": "x"}, {"name": "y"}, pool=f"{node}-1", count=2, nodeName=node, driver=driver),
+        _slice("b", {"name": "z"}, pool=f"{node}-1", count=2, nodeName=node, driver=driver),
+        _slice("c", {"name": "w"}, pool=f"{node}-2", nodeName=node, driver=driver),
+    ]
+    return Published(slices).pools_for(node, {})
+
+
+def test_what_is_taken_of_a_node_is_told_by_place() -> None:
+    pools, usage = _two_pools("n"), Usage()
+    assert taken_of(pools, usage) == 0
+    for pool, device, taken in (
+        ("n-1", "y", 0b10),
+        ("n-2", "w", 0b1010),
+        ("m-1", "x", 0b1010),
+        ("n-1", "z", 0b1110),
+        ("n-1", "x", 0b1111),
+    ):
+        usage.add([{"driver": DRIVER, "pool": pool, "device": device}])
+        assert taken_of(pools, usage) == taken
+    elsewhere = {"driver": DRIVER, "pool": "m-1", "device": "y", "shareID": "1"}
+    usage.add([elsewhere])
+    assert taken_of(pools, usage) == 0b1111
+    for more in ({}, {"consumedCapacity": {"m": "1"}}):
+        shared = usage.copy()
+        shared.add([{**elsewhere, "pool": "n-1", **more}])
+        assert taken_of(pools, shared) == -1
+
+
+def test_nodes_are_of_one_kind_by_what_their_pools_hold() -> None:
+    kind = kind_of(_two_pools("n"))
+    assert kind > 0
+    assert kind_of(_two_pools("m")) == kind
+    others = [
+        _two_pools("n", driver="other.example.com"),
+        _two_pools("n")[:1],
+        _two_pools("n")[::-1],
+        Published([_slice("a", {"name": "x"}, {"name": "y"}, count=2)]).pools_for("n", {}),
+        Published([_slice("a", {"name": "x"}, {"name": "y"})]).pools_for("n", {}),
+        Published([_slice("a", {"name": "x"}, {"name": "x"})]).pools_for("n", {}),
+        (),
+    ]
+    kinds = [kind, *map(kind_of, others)]
+    assert min(kinds) > 0 and len(set(kinds)) == len(kinds)
+    assert [*map(kind_of, others)] == kinds[1:], "as before"
+    shared = _slice("a", {"name": "x", "allowMultipleAllocations": True}, nodeName="n")
+    where = _slice("a", {"name": "x", "nodeName": "n"}, perDeviceNodeSelection=True)
+    for alone in (shared, where):
+        assert kind_of(Published([alone, _slice("b", {"name": "y"}, pool="q")]).pools_for("n", {})) == 0
+
+
+def test_a_choice_is_found_at_another_node_by_its_place() -> None:
+    here, there = _two_pools("n"), _two_pools("m")
+    first, second = _request("r"), _request("q")
+
+    def solution(pools: Any) -> Solution:
+        (one, two), three = pools[0].slices, pools[1].slices[0]
+        devices = (
+            (Chosen(first, one.devices[1], one, None), Chosen(second, three.devices[0], three, None)),
+            (Chosen(first, two.devices[0], two, None),),
+        )
+        return Solution(devices, ((0, 1), (2,)), ((False, True), (True,)))
+
+    def told(of: Solution) -> Any:
+        return [[(c.request, c.device.id, c.slice, c.consumed) for c in chosen] for chosen in of.devices]
+
+    found, want = Choice(here, solution(here)).at(there), solution(there)
+    assert told(found) == told(want)
+    assert (found.alternatives, found.has_alternatives) == (want.alternatives, want.has_alternatives)

@@ -671,6 +671,19 @@ def test_administrators_share_what_others_have_but_not_twice_in_a_claim() -> Non
     assert _solved(slices, _asks(_request(), {**admin, "name": "q"})) is None
 
 
+def test_a_device_that_one_constraint_refuses_counts_for_no_other() -> None:
+    """The first two match in one attribute alone: once they are given back, the second pair may."""
+
+    def device(name: str, rack: int, model: int) -> Obj:
+        return {"name": name, "attributes": {"rack": {"int": rack}, "model": {"int": model}}}
+
+    slices = _world(device("a", 1, 1), device("b", 1, 2), device("c", 2, 3), device("d", 2, 3), **HERE)
+    both = [{"matchAttribute": f"{DRIVER}/{name}"} for name in ("rack", "model")]
+    for constraints in (both, both[::-1]):
+        found = _solved(slices, _asks(_request("r"), _request("q"), constraints=constraints))
+        assert found == [[("r", "c"), ("q", "d")]]
+
+
 def test_parts_of_a_device_go_as_far_as_they_reach() -> None:
     def shared(name: str, total: int) -> Obj:
         return {"name": name, "allowMultipleAllocations": True, "capacity": {"m": {"value": str(total)}}}

@@ -23,8 +23,6 @@ OF_POSSIBILITY: Final = {
     Possibility.PREEMPT: PREEMPT,
     Possibility.RECLAIM: RECLAIM,
 }
-# Deeper than any tree of cohorts.
-_DEEPEST: Final = 1 << 30
 
 
 class Grade:
@@ -35,7 +33,8 @@ class Grade:
         self.borrow = borrow
 
 
-WORST: Final = Grade(NO_FIT, _DEEPEST)
+# How far it would borrow nobody asks of what does not fit.
+WORST: Final = Grade(NO_FIT, 0)
 BEST: Final = Grade(FIT, 0)
 
 

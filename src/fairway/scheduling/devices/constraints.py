@@ -48,7 +48,6 @@ class Distinct:
     def __init__(self, constraint: Constraint) -> None:
         self._requests, self._name = constraint.requests, constraint.distinct
         self._values: dict[str, tuple[str, Any]] = {}
-        self._count = 0
 
     def add(self, request: Request, device: Device) -> bool:
         if not _concerns(self._requests, request):
@@ -56,16 +55,14 @@ class Distinct:
         value = _value_of(device.attribute(self._name))
         if value is None:
             return False
-        if self._count and any(not value[0] or value == other for other in self._values.values()):
+        if any(not value[0] or value == other for other in self._values.values()):
             return False
         self._values[request.parent or request.name] = value
-        self._count += 1
         return True
 
     def remove(self, request: Request) -> None:
         if _concerns(self._requests, request):
             self._values.pop(request.parent or request.name, None)
-            self._count -= 1
 
 
 def _concerns(requests: frozenset[str], request: Request) -> bool:

@@ -113,7 +113,7 @@ class ModelCodes:
 
 
 def pod_needs(
-    cpu_milli: int, memory_bytes: int, gpu_count: int = 0, gpu_milli: int = 0, gpu_models: int = ANY_MODEL
+    cpu_milli: int, memory_bytes: int, gpu_count: int, gpu_milli: int, gpu_models: int = ANY_MODEL
 ) -> Int64s:
     """A pod's row: int64[POD_COLUMNS]."""
     return np.array([cpu_milli, memory_bytes, gpu_count, gpu_milli, gpu_models], np.int64)
