@@ -152,6 +152,14 @@ def takes(name: str = "own", **more: Any) -> Obj:
             {},
             "b",
         ),
+        (
+            [
+                runtime("a", takes(), protocolVersions=["v1"]),
+                runtime("b", takes(), protocolVersions=["v1", "x"]),
+            ],
+            {},
+            "b",
+        ),
         ([runtime("a", takes(), protocolVersions=["v2"])], {"protocolVersion": "v2"}, "a"),
         ([runtime("a", takes(), protocolVersions=["v2"])], {}, None),
         ([runtime("a", takes(version="1"))], {"modelFormat": {"name": "own", "version": "1"}}, "a"),

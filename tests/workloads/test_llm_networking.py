@@ -314,6 +314,8 @@ def test_a_route_of_one_listener_is_reached_by_that_alone() -> None:
         ([("Service", "/z", "X-Gateway-Model-Name"), ("Service", "/a")], ["/a", "/z"]),
         ([("Service", "/z", "Other"), ("Service", "/a/b")], ["/a/b"]),
         ([("Service", "/bb"), ("Service", "/a")], ["/a"]),
+        ([("InferencePool+Service", "/a/b"), ("InferencePool", "/a")], ["/a/b"]),
+        ([("", "/a/b"), ("InferencePool", "/a")], ["/a/b"]),
     ],
 )
 def test_the_shallowest_path_of_each_way_to_ask(rules: list[tuple[str, ...]], want: list[str]) -> None:
@@ -324,7 +326,7 @@ def test_the_shallowest_path_of_each_way_to_ask(rules: list[tuple[str, ...]], wa
     }
     made = [
         {
-            "backendRefs": [{"kind": kind}],
+            "backendRefs": [{"kind": one} if one else {} for one in kind.split("+")],
             "matches": [
                 {"path": {"value": path}, **({"headers": [{"name": h} for h in header]} if header else {})}
             ],
