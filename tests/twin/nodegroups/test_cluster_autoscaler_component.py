@@ -9,7 +9,8 @@ from fairway.kube.timestamps import MINUTE_US, SECOND_US
 from fairway.provisioning.clusterautoscaler.groups import Options
 from fairway.scenario.building import build_twin
 from fairway.scenario.loading import load_scenario
-from fairway.twin.nodegroups.component import ClusterAutoscaler, backed_off
+from fairway.twin.nodegroups.backoffs import backed_off
+from fairway.twin.nodegroups.component import ClusterAutoscaler
 from fairway.twin.twin import Twin
 
 SCENARIO = """\

@@ -100,6 +100,45 @@ def drained() -> Iterator[str]:
     yield from world.until(900).told("in the end")
 
 
+def kept() -> Iterator[str]:
+    """A node whose pods may not go is given back after two minutes, tried again after five more; then it goes."""
+    world = World(
+        group("one", SMALL, 0, 5, 3), unneeded_us=2 * MINUTE_US, delay_after_failure_us=5 * MINUTE_US
+    ).until(70)
+    labels = {"app": "kept"}
+    for i in (1, 2):
+        made = replica(f"p{i}", f"one-000{i}", f"{i}")
+        made["metadata"]["labels"] = labels
+        world.apply(made)
+    agent = replica("agent", "one-0001", "100m")
+    agent["metadata"]["ownerReferences"][0]["kind"] = "DaemonSet"
+    over = replica("over", "one-0001", "100m", priority=-20)
+    world.apply(agent, over)
+    yield from world.until(100).told("three nodes")
+    selector = {"maxUnavailable": 0, "selector": {"matchLabels": labels}}
+    meta = {"name": "all", "namespace": "default"}
+    world.until(131).apply(
+        {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": selector}
+    )
+    yield from world.until(5 * M).told("given back")
+    yield from (
+        world.delete(Key("PodDisruptionBudget.policy", "default", "all")).until(30 * M).told("in the end")
+    )
+
+
+def stuck() -> Iterator[str]:
+    """Pods that do not end: ten minutes and a half later their node is given back, and one goes while it waits."""
+    world = World(group("one", SMALL, 0, 5, 2), unneeded_us=2 * MINUTE_US, most_graceful_s=60).until(70)
+    for i in (1, 2):
+        world.apply(replica(f"p{i}", f"one-000{i}", "500m", terminationGracePeriodSeconds=3600))
+    for i in (1, 2):
+        partition_node(world.twin, f"one-000{i}", world.twin.now_us + 65 * S)
+    yield from world.until(4 * M).told("they do not end")
+    yield from world.until(12 * M).told("given back")
+    world.delete(Key("Node", "", "one-0001"))
+    yield from world.until(20 * M).told("in the end")
+
+
 def ill() -> Iterator[str]:
     """A node that does not answer has twenty minutes; its group is not healthy meanwhile."""
     world = World(group("one", SMALL, 0, 4, 2), unready_us=4 * MINUTE_US, delay_after_failure_us=0).until(70)
@@ -253,7 +292,7 @@ def request(name: str, of_class: str, shape: str, count: int) -> Obj:
 
 
 STORIES: tuple[Callable[[], Iterator[str]], ...] = (
-    *(growth, sold_out, late, taken_back, empty, drained, ill, many_ill, enough, by_priority),
+    *(growth, sold_out, late, taken_back, empty, drained, kept, stuck, ill, many_ill, enough, by_priority),
     *(comings_and_goings, found_there, asked_for, asked_in_vain, long_over),
 )
 

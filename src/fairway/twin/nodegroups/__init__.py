@@ -5,5 +5,5 @@ backoff; nodes nobody needs for long enough are tainted, drained and removed. De
 `provisioning/clusterautoscaler`.
 
 Reading order: `grouping` (groups of a scenario, the store as the autoscaler sees it), `component` (its loop),
-`requests` (ProvisioningRequests), `removals` (nodes on their way out).
+`backoffs`, `requests` (ProvisioningRequests), `removals` (nodes on their way out).
 """

@@ -6,8 +6,6 @@ carried out at once; and a loop that something starts comes a second after the l
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from fairway.catalog.featurelabels import feature_labels
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import Key, Obj, labels_of, meta_of
@@ -16,7 +14,7 @@ from fairway.kube.timestamps import SECOND_US
 from fairway.provisioning.clusterautoscaler import events, statustext
 from fairway.provisioning.clusterautoscaler.events import WARNING, Told
 from fairway.provisioning.clusterautoscaler.expanders import CONFIG_MAP, Priorities, read_priorities
-from fairway.provisioning.clusterautoscaler.groups import PRIORITY, NodeGroup, NodeView, Options
+from fairway.provisioning.clusterautoscaler.groups import PRIORITY, NodeGroup, NodeView
 from fairway.provisioning.clusterautoscaler.requests import FOUND, NOT_FOUND, REQUESTED, consumed_request
 from fairway.provisioning.clusterautoscaler.scaledown import Removable, due, unneeded
 from fairway.provisioning.clusterautoscaler.scaleup import (
@@ -33,6 +31,7 @@ from fairway.twin.components import Host
 from fairway.twin.kubelet.nodestatus import with_machine
 from fairway.twin.loop import HOUSEKEEPING, NO_TIME, NODES
 from fairway.twin.nodegroups import metrics
+from fairway.twin.nodegroups.backoffs import Backoff, backed_off
 from fairway.twin.nodegroups.claiming import Claiming, claiming
 from fairway.twin.nodegroups.grouping import (
     GROUP_LABELS,
@@ -50,24 +49,8 @@ from fairway.twin.provisioner.cloud import Offered, offered_of
 NAME = "cluster-autoscaler"
 # A loop takes some time, whatever starts it: an estimate for a middling cluster.
 LOOP_US = SECOND_US
+_BUDGET = "PodDisruptionBudget.policy"
 _PRIORITIES = Key("ConfigMap", statustext.NAMESPACE, CONFIG_MAP)
-
-
-class Backoff(NamedTuple):
-    """A group that may not grow until then; `lasts_us` doubles when it fails again, if that is soon enough."""
-
-    until_us: int
-    lasts_us: int
-    why: str
-
-
-def backed_off(before: Backoff | None, why: str, now_us: int, options: Options) -> Backoff:
-    """A group failed, having failed `before`. Source: utils/backoff/exponential_backoff.go."""
-    lasts_us = options.backoff_us
-    if before is not None and now_us - (before.until_us - before.lasts_us) <= options.backoff_reset_us:
-        again = before.until_us < now_us
-        lasts_us = min(2 * before.lasts_us, options.most_backoff_us) if again else before.lasts_us
-    return Backoff(now_us + lasts_us, lasts_us, why)
 
 
 def _offered(group: GroupSpec) -> Offered:
@@ -78,7 +61,7 @@ class ClusterAutoscaler:
     """Grows and shrinks node groups."""
 
     name = NAME
-    kinds: tuple[str, ...] = ("Pod", "Node", REQUEST, POD_TEMPLATE)
+    kinds: tuple[str, ...] = ("Pod", "Node", _BUDGET, REQUEST, POD_TEMPLATE)
 
     def __init__(self, plan: AutoscalerPlan) -> None:
         self.plan = plan
@@ -140,6 +123,10 @@ class ClusterAutoscaler:
 
     def observe(self, change: Change) -> None:
         key = change.key
+        if key.gk == _BUDGET:
+            if _lets_others_go(change):
+                self.wake()
+            return
         if key.gk == "Pod":
             was = key in self.pending
             if change.type != DELETED and is_provisionable(change.obj):
@@ -494,7 +481,7 @@ class ClusterAutoscaler:
     ) -> tuple[Removable, ...]:
         """Note who is unneeded, and remove those that have been for long enough."""
         now_us, options = self.host.loop.now_us, self.plan.options
-        budgets = budgets_of(self.host.store.objects("PodDisruptionBudget.policy"))
+        budgets = budgets_of(self.host.store.objects(_BUDGET))
         judged = unneeded(nodes, budgets, options, now_us)
         found, self.kept = judged.removable, metrics.counted(dict(judged.kept), judged.removable)
         self.since_us = {r.node: self.since_us.get(r.node, now_us) for r in found}
@@ -585,6 +572,13 @@ def _frees(change: Change) -> bool:
     placed = (now.get("spec") or {}).get("nodeName") != (old.get("spec") or {}).get("nodeName")
     ended = _phase(now) != _phase(old) and _phase(now) in ("Succeeded", "Failed")
     return placed or ended
+
+
+def _lets_others_go(change: Change) -> bool:
+    """Whether a budget says something else of who may be evicted."""
+    if change.type == DELETED or change.old is None:
+        return True
+    return budgets_of((change.obj,)) != budgets_of((change.old,))
 
 
 def _facts(pods: list[Obj], shapes: Shapes, claims: Claiming | None) -> list[PodFacts]:
