@@ -21,7 +21,7 @@ from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.errors import ApiError
 from fairway.kube.kinds import group_kind
 from fairway.kube.labels import EVERYTHING, Selector
-from fairway.kube.objects import Key, Obj
+from fairway.kube.objects import Key, Obj, labels_of
 from fairway.twin.autoscaling.journal import Scaling
 from fairway.twin.autoscaling.podindex import Label, handle_of
 from fairway.twin.loop import CONTROLLERS
@@ -104,7 +104,18 @@ class Horizontal:
                 self._by_label.setdefault(handle, {})[key] = None
             elif handle is not None:
                 self._by_label.get(handle, {}).pop(key, None)
+            if chosen is not None and handle is not None:
+                self._wake_others(key, chosen)
         entry.selector = selector
+
+    def _wake_others(self, key: Key, selector: Selector) -> None:
+        """Whoever selects a pod of these has somebody beside it now, or no more."""
+        pods = self._room.index.pods(key.namespace, selector)
+        labels = dict.fromkeys((key.namespace, *label) for pod in pods for label in labels_of(pod).items())
+        for label in labels:
+            for other in self._by_label.get(label, ()):
+                if other != key:
+                    self._wake(other, self.entries[other])
 
     def pod_changed(self, label: Label) -> None:
         for key in self._by_label.get(label, ()):

@@ -161,7 +161,7 @@ class Loads:
                 state = kubelet.pods.get(pod["metadata"]["uid"])
                 if state is not None and _use(state, pod, now_us, cpu, memory):
                     self._room.usage_changed(pod)
-        return given.began_us + next_us if next_us < NEVER_US else NEVER_US
+        return given.began_us + next_us
 
     @property
     def _serving(self) -> Serving | None:
