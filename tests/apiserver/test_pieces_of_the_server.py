@@ -13,7 +13,8 @@ from typing import Any
 import httptools
 import pytest
 
-from fairway.apiserver import webhookcalls
+from fairway import __version__
+from fairway.apiserver import buildinfo, webhookcalls
 from fairway.apiserver.kubelets.ports import ModelServerPort
 from fairway.apiserver.patching import fieldset
 from fairway.apiserver.resources import Resources, version_order
@@ -100,6 +101,24 @@ def test_a_resource_is_found_by_its_kind_in_its_group_and_version() -> None:
         assert found is resources.find(group, "v1", plural)
     for api_version, kind in (("v1", "Deployment"), ("apps/v2", "Deployment"), ("apps/v1", "Pod")):
         assert resources.of_kind(api_version, kind) is None
+
+
+def test_which_kubernetes_it_says_to_be() -> None:
+    said = buildinfo.version()
+    assert {name: text for name, text in said.items() if "." not in text and "/" not in text} == {
+        "major": "1",
+        "minor": "36",
+        "emulationMajor": "1",
+        "emulationMinor": "36",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "35",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "compiler": "CPython",
+    }
+    assert said["gitVersion"] == f"v1.36.3+fairway.{__version__}"
+    assert said["goVersion"].startswith("python3.") and said["platform"].startswith("linux/")
 
 
 # Webhooks

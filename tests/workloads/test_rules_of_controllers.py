@@ -192,6 +192,13 @@ def test_followers_wait_for_their_leader_and_share_its_domain(
         assert entered["spec"]["nodeSelector"] == {"gpu": "yes", TOPOLOGY: "r7"}
 
 
+def test_a_follower_of_nobody_has_no_leader() -> None:
+    follower = of_jobset("1")
+    del follower["metadata"]["ownerReferences"]
+    want = 'admission webhook "vpod.kb.io" denied the request: follower pod node selector not set'
+    assert podwebhooks.entered(Store(), follower) == want
+
+
 def test_pods_that_the_webhook_leaves_alone() -> None:
     follower = of_jobset("1")
     for annotation, value in (
