@@ -511,7 +511,7 @@ def test_what_a_partition_refuses_does_not_start_by_srun(served: Served) -> None
     served.up()
     served.type("scontrol", "update", "partitionname=gpu", "state=down", user="root")
     typed = served.type("srun", "-I", "-p", "gpu", "true")
-    assert (typed.returncode, typed.stderr.count("insufficient priority")) == (1, 1)
+    assert (typed.returncode, typed.stderr.count("Partition in DOWN state")) == (1, 1)
 
 
 def _fairway(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -61,7 +61,7 @@ def refusal(text: str, what: str = "id") -> str:
         ("-s USR1 1.0", [(1, 10, ".0")], 0, ""),
         ("1.1", [], 2017 % 256, refusal(f"1: {UNKNOWN}", "step id")),
         ("1.7", [], 2017 % 256, refusal(f"1: {UNKNOWN}", "step id")),
-        ("4.0", [], 2020 % 256, refusal(f"4: {LATER}", "step id")),
+        ("4.0", [], 0, ""),
         ("3.0", [], 1, refusal(f"3.0: {UNKNOWN}", "step id")),
         ("99.3", [], 1, refusal(f"99.3: {UNKNOWN}", "step id")),
     ],
@@ -198,7 +198,7 @@ def test_a_steps_limit_is_raised_and_lowered_by_so_much() -> None:
     assert limits(w)[1] == "00:15:00"
     larger = "scontrol: error: TimeLimit decrement larger than current time limit (16 > 15)\n"
     assert w.type("scontrol update stepid=1.0 timelimit=-16") == (1, "", larger)
-    assert w.type("squeue -h -s -o %i:%l", "root")[1].split()[:2] == ["1.batch:UNLIMITED", "1.0:15:00"]
+    assert w.type("squeue -h -s -o %i:%l", "root")[1].split()[:2] == ["1.0:15:00", "1.2:UNLIMITED"]
 
 
 def test_only_its_owner_and_operators_change_a_steps_limit() -> None:

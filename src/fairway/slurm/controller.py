@@ -68,11 +68,26 @@ class Controller(Life):
         job.reason, job.exit_code = "BadConstraints", 1
         self._remove(job, "FAILED")
 
-    def is_kept_back(self, job: Job) -> bool:
-        """It waits for others before it, or for a partition's rules, not for nodes."""
-        return self._waits_for_others(job) or all(
-            partition_reason(self.cluster, job, self.cluster.partitions[name]) for name in job.partitions
+    def refuse_at_once(self, job: Job) -> SlurmError:
+        """A job of --immediate that did not start fails, and for this reason (job_allocate)."""
+        cluster = self.cluster
+        parts = [cluster.partitions[name] for name in job.partitions]
+        short = any(
+            cluster.licenses[name].total - cluster.licenses[name].used < count
+            for name, count in job.licenses.items()
         )
+        if job.priority == 0 or short or not is_runnable(cluster, job, self.now):
+            why = "DEPENDENCY"
+        elif self._waits_for_others(job):
+            why = "NOT_TOP_PRIORITY"
+        elif any(part.state == "DOWN" for part in parts):
+            why = "PARTITION_DOWN"
+        elif all(partition_reason(cluster, job, part) for part in parts):
+            why = "REQUESTED_PART_CONFIG_UNAVAILABLE"
+        else:
+            why = "NODES_BUSY"
+        self._refused(job)
+        return SlurmError(why, job.job_id)
 
     def consider(self, job: Job) -> bool:
         """Start a pending job at once if it is the first of its partitions (as for srun and salloc)."""
@@ -206,7 +221,7 @@ class Controller(Life):
                 best = (found[0] + self._queued_before_s(job, part), found[1], part)
         if best is None:
             raise SlurmError("REQUESTED_NODE_CONFIG_UNAVAILABLE", job.job_id)
-        start, nodes, part = best
+        start, nodes, part = max(best[0], job.begin), best[1], best[2]
         names = cluster.names(bits(nodes))
         cpus = max(job.min_cpus, len(names))
         if job.whole_node == "node":
@@ -424,14 +439,20 @@ class Controller(Life):
                 continue
             if job.pending:
                 if task is not None and task in job.array_left and len(job.array_left) > 1:
-                    job.array_left.remove(task)
-                    job.array_left.insert(0, task)
-                    job = split_task(self.cluster, job)
+                    self._drop_task(job, task)
+                    continue
                 job.request.extra["cancelled_by"] = user
                 self._remove(job, "CANCELLED")
             else:
                 job.request.extra["cancelled_by"] = user
                 self._end(job, "CANCELLED", kill=True, signal=signal or 15)
+
+    def _drop_task(self, job: Job, task: int) -> None:
+        """A task that had no record of its own leaves none (job_str_signal)."""
+        job.array_left.remove(task)
+        policy = self.cluster.policy(job, self.cluster.partitions[job.partitions[0]])
+        limits.count_submitted(policy, job.user, job.account, -1)
+        self.changed()
 
     def finish(self, job_id: int, exit_code: int = 0, signal: int = 0) -> None:
         """A running job's script has ended now."""

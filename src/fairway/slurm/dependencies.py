@@ -11,6 +11,8 @@ from fairway.slurm.words.errors import SlurmError
 
 KINDS = ("after", "afterany", "afterok", "afternotok", "aftercorr", "afterburstbuffer", "singleton", "expand")
 MAX_TERMS = 1_024
+_NO_TASK = -1
+"""Every task of what is no array: there is none."""
 MAX_DEPTH = 10
 """max_depend_depth: how far a circle is looked for."""
 
@@ -25,7 +27,9 @@ def parse(cluster: Cluster, text: str, job_id: int) -> list[Dependency]:
     found: list[Dependency] = []
     for part in re.split("[,?]", text):
         kind, colon, rest = part.partition(":")
-        if kind.lower() == "singleton" and not colon:
+        if kind.lower() == "singleton":
+            if colon:
+                raise SlurmError("DEPENDENCY")
             found.append(Dependency("singleton", 0, any_of=any_of))
             continue
         if part.isdecimal():
@@ -40,9 +44,14 @@ def parse(cluster: Cluster, text: str, job_id: int) -> list[Dependency]:
                 raise SlurmError("DEPENDENCY")
             if match[3] is not None and not int(match[3]):
                 raise SlurmError("DEPENDENCY")
-            task = None if match[2] in (None, "*") else int(match[2])
+            is_array = int(match[1]) in cluster.arrays
+            task = (
+                None
+                if match[2] is None or (match[2] == "*" and is_array)
+                else (_NO_TASK if match[2] == "*" else int(match[2]))
+            )
             minutes = int(match[3] or 0)
-            whole = task is None and int(match[1]) in cluster.arrays
+            whole = task is None and is_array
             found.append(
                 Dependency(kind.lower(), int(match[1]), task, minutes, any_of=any_of, whole_array=whole)
             )
@@ -106,7 +115,7 @@ def _targets(cluster: Cluster, term: Dependency) -> list[Job]:
     ids = cluster.arrays.get(term.job_id)
     if ids is None:
         job = cluster.jobs.get(term.job_id)
-        return [] if job is None else [job]
+        return [] if job is None or term.task is not None else [job]
     records = [cluster.jobs[at] for at in ids if at in cluster.jobs]
     if term.task is None:
         return records
@@ -125,7 +134,8 @@ def _state(cluster: Cluster, job: Job, term: Dependency, now: int) -> str:
         busy = any(not job.array_job_id or one.array_job_id != job.array_job_id for one in others)
         return "unfulfilled" if busy else "fulfilled"
     if term.kind == "aftercorr":
-        term = Dependency(term.kind, term.job_id, job.array_task)
+        task = job.array_task if term.job_id in cluster.arrays else None
+        term = Dependency(term.kind, term.job_id, task)
     records = _targets(cluster, term)
     if not records:
         return "fulfilled"

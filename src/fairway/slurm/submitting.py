@@ -32,6 +32,7 @@ _PATH_MOST = 4096
 def make_job(cluster: Cluster, request: JobRequest, user: str, now: int) -> Job:
     """The record of a pending job; counted as submitted by the caller. Raises: SlurmError."""
     check_lengths(cluster, request)
+    _check_counts(request)
     tasks, most_running = array_tasks(cluster, request.array)
     request = copied(request)
     request.nodelist = _known(cluster, request.nodelist)
@@ -95,6 +96,19 @@ def check_lengths(cluster: Cluster, request: JobRequest) -> None:
         # four bytes are the most of a letter
         if text and len(text) * 4 > most and len(str(text).encode("utf-8", "surrogatepass")) > most:
             raise SlurmError("PATHNAME_TOO_LONG")
+
+
+def _check_counts(request: JobRequest) -> None:
+    """What begins with a digit behind the last colon is a count (valid_tres_cnt). Raises: SlurmError INVALID_TRES."""
+    for field in _TRES_TEXTS:
+        for part in filter(None, str(request.extra.get(field, "")).split(",")):
+            value = part.rpartition(":")[2]
+            if not value or (value[0].isdigit() and value.lstrip("0123456789").lower() not in _MULTIPLES):
+                raise SlurmError("INVALID_TRES")
+
+
+_MULTIPLES = frozenset(("", *(f"{letter}{unit}" for letter in "kmgtp" for unit in ("", "b", "ib"))))
+_TRES_TEXTS = ("tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task")
 
 
 def check_asker(cluster: Cluster, request: JobRequest, user: str, now: int) -> None:

@@ -19,6 +19,10 @@ _ANYTHING = re.compile(
     r"(CPULoad=|FreeMem=|OS=|BootTime=|SlurmdStartTime=|LastBusyTime=|AllocNode:Sid=|SrunHost:Pid=|LAUNCHER_PORT="
     r"|SLURM_PRIO_PROCESS=|SLURM_TASK_PID=|COMM_PORT=)"
 )
+# slurmctld's word of an allocation's end reaches salloc before it has gone, or does not.
+_REVOKED = re.compile(
+    r"(salloc: Relinquishing job allocation (\d+)\n)salloc: Job allocation \2 has been revoked\.\n"
+)
 _STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
 _CLOCK = r"(?:\d+-)?\d{1,2}:\d\d(?::\d\d)?"
 _NUMBER = r"\d+\.\d+|\d+"
@@ -37,7 +41,7 @@ def is_same(command: str, wanted: str, got: str) -> bool:
 
 
 def _lines(command: str, text: str) -> list[str]:
-    lines = [_masked(line) for line in text.split("\n")]
+    lines = [_masked(line) for line in _REVOKED.sub(r"\1", text).split("\n")]
     if re.search(r"\bsinfo\b.*(-N|--Node)", command):
         return [line for _, line in sorted(enumerate(lines), key=lambda p: _node_order(lines, p[0]))]
     if command.startswith("cat ") or "srun" in command:

@@ -152,7 +152,6 @@ _ASKED = {
     "ntasks-per-gpu": "SLURM_NTASKS_PER_GPU",
     "distribution": "SLURM_DISTRIBUTION",
     "hint": "SLURM_HINT",
-    "profile": "SLURM_PROFILE",
     "dependency": "SLURM_JOB_DEPENDENCY",
     "threads-per-core": "SLURM_THREADS_PER_CORE",
     "overcommit": "SLURM_OVERCOMMIT",
@@ -162,6 +161,8 @@ _ASKED = {
 def asked_variables(values: dict[str, object]) -> dict[str, str]:
     """Variables that repeat options to the steps of the job."""
     found = _repeated(values, _ASKED)
+    if values.get("profile"):
+        found["SLURM_PROFILE"] = jobtext.profile_words(str(values["profile"]))
     if str(values.get("export", "ALL")).upper() != "ALL":
         found["SLURM_EXPORT_ENV"] = str(values["export"])
     if str(values.get("export", "")).upper() == "NONE":

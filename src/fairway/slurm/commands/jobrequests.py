@@ -155,7 +155,9 @@ def _request(options: JobOptions, counts: Counts, nodelist: list[str]) -> JobReq
         node_min_cpus=counts.min_cpus_per_node if counts.min_cpus_per_node > 0 else None,
         core_spec=get("core-spec"),
         mem_per_node=get("mem") if get("mem-per-cpu") != 0 else get("mem") or 0,
-        mem_per_cpu=get("mem-per-cpu") or None if get("mem") is None else None,  # 0 is a whole node's, as of --mem
+        mem_per_cpu=get("mem-per-cpu") or None
+        if get("mem") is None
+        else None,  # 0 is a whole node's, as of --mem
         min_tmp_disk=get("tmp"),
         tres_per_job=_gpus(get("gpus")),
         tres_per_node=_gpus(get("gpus-per-node")) | _gres(get("gres")),
@@ -228,7 +230,7 @@ def _extra(options: JobOptions) -> dict[str, object]:
             extra[field] = ",".join(f"gres:gpu:{part}" for part in options.get(name).split(",") if part)
     per_node = [f"gres:gpu:{part}" for part in (options.get("gpus-per-node") or "").split(",") if part]
     gres = options.get("gres") or ""
-    if gres and gres.lower() != "none":
+    if gres.lower() != "none" and (gres or options.is_set("gres")):
         per_node.append("gres:" + gres.replace("gres:", "").replace(",", ",gres:"))
     if per_node:
         extra["tres_per_node"] = ",".join(per_node)
@@ -263,7 +265,7 @@ def _gres(text: str | None) -> dict[str, int]:
             name = ":".join(words[: len(words) - (number is not None)])
             count = 1 if number is None else number
         if count:
-            found[name] = found.get(name, 0) + count
+            found[name] = count  # of one name the last counts (gres_job_state_validate)
     return found
 
 
@@ -282,6 +284,8 @@ def check_gres(call: Call, request: JobRequest) -> None:
             if name.partition(":")[0] not in known or count < 0 or name.endswith(":") or name.count(":") > 1:
                 _refuse_gres(call, "")
             asked.setdefault(name, {})[of] = count
+    if any(name.partition(":")[0] in asked for name in asked if ":" in name):
+        call.fail(refusals()["INVALID_GRES_TYPE"][1])
     if request.ntasks_per_gpu and not asked and not request.num_tasks:
         needs = "either a GRES GPU specification or a node/ntask specification"
         _refuse_gres(call, f"gres_job_state_validate: --ntasks-per-tres needs {needs}")
@@ -289,6 +293,8 @@ def check_gres(call: Call, request: JobRequest) -> None:
         _refuse_gres(
             call, f"Requested mem_per_tres={request.extra['mem_per_tres']} but did not request any GPU."
         )
+    if request.ntasks_per_gpu and not asked and request.num_tasks:
+        request.tres_per_job = {"gpu": request.num_tasks // request.ntasks_per_gpu}
     if request.ntasks_per_gpu and asked:
         gpus = sum(c.get("job") or c.get("node", 0) * (request.min_nodes or 1) for c in asked.values())
         request.num_tasks = gpus * request.ntasks_per_gpu or request.num_tasks

@@ -158,8 +158,12 @@ _PROFILES = ("Energy", "Lustre", "Network", "Task")
 
 
 def profile_text(job: Job) -> str:
+    return profile_words(str(job.request.extra.get("profile", "")))
+
+
+def profile_words(text: str) -> str:
     """`Energy,Task` of --profile, in Slurm's order (acct_gather_profile_to_string)."""
-    asked = [word.strip().lower() for word in str(job.request.extra.get("profile", "")).split(",")]
+    asked = [word.strip().lower() for word in text.split(",")]
     if "none" in asked:
         return "None"
     return ",".join(one for one in _PROFILES if {one.lower(), "all"} & set(asked)) or "NotSet"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fairway.slurm.behaviours import BadHint, hints
 from fairway.slurm.commands.call import Call
-from fairway.slurm.commands.environment import tres_variables
+from fairway.slurm.commands.environment import asked_variables, tres_variables
 from fairway.slurm.commands.joboptions import AGAIN, REFUSED, JobOptions
 from fairway.slurm.commands.jobrequests import request_of
 from fairway.slurm.commands.otherdirectives import other_directives
@@ -215,7 +215,10 @@ def _request(call: Call, options: JobOptions, operands: list[str], wrap: str | N
         name=request.name or name,
         script=body,
         argv=tuple(operands[1:]),
-        environment=_environment(call, options) | tres_variables(options.values),
+        environment=_environment(call, options)
+        | asked_variables(options.values)
+        | tres_variables(options.values)
+        | ({"SLURM_OPEN_MODE": files["open_mode"]} if files["open_mode"] else {}),
         extra=request.extra | {key: value for key, value in files.items() if value},
     )
 

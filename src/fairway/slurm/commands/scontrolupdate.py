@@ -292,7 +292,7 @@ def _read_gres(call: Call, value: str) -> Any:
 
 def _read_moment(call: Call, value: str) -> Any:
     try:
-        return durations.parse_time(value, call.now)
+        return durations.parse_time(value, call.now) if value else _UNCHANGED
     except durations.TimeError as bad:
         call.say(str(bad))
         return _UNCHANGED

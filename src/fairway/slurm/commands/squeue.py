@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
+from fairway.kube.integers import natural
 from fairway.slurm.commands import jobtext
 from fairway.slurm.commands.call import VERSION, Call
 from fairway.slurm.commands.formats import Field, Table, columns_of, long_format, short_format
@@ -456,8 +457,32 @@ def _print_steps(call: Call, asked: dict[str, Any]) -> None:
         and (partitions is None or row.job.partition in partitions)
         and (ids is None or any(n in (row.job.job_id, row.job.array_job_id) for n, _ in ids))
     ]
-    for row in sorted(rows, key=lambda row: row.job.partition):
+    for row in _sorted_steps(call, rows, asked.get("sort") or "P,i"):
         call.print(STEP_TABLE.line(fields, row))
+
+
+def _sorted_steps(call: Call, rows: list[StepRow], keys: str) -> list[StepRow]:
+    """By the letters that steps have; others say nothing (sort_step_list)."""
+    for at in range(len(keys) - 1, -1, -1):
+        if keys[at] == "b":
+            call.say("squeue: Invalid sort specification: b")
+        if keys[at] in _STEP_SORTS:
+            rows = sorted(rows, key=_STEP_SORTS[keys[at]], reverse=at > 0 and keys[at - 1] == "-")
+    return rows
+
+
+_AFTER_ALL = 0xFFFFFFFB
+"""The number of a batch step."""
+_STEP_SORTS: dict[str, Callable[[StepRow], Any]] = {
+    "i": lambda r: (r.job.job_id, _AFTER_ALL if (number := natural(r.step.step_id)) is None else number),
+    "N": lambda r: hostlist.host_key(r.step.nodes[0]) if r.step.nodes else ([], 0),
+    "P": lambda r: r.job.partition,
+    "l": lambda r: r.time_limit,
+    "S": lambda r: r.step.start,
+    "M": lambda r: r.call.now - r.step.start,
+    "u": lambda r: r.job.user,
+    "U": lambda r: r.call.site.uid(r.job.user) or 0,
+}
 
 
 STEP_TABLE: Table[StepRow] = Table(

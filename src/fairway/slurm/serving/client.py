@@ -10,7 +10,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 
 
 def main() -> int:
@@ -135,24 +134,38 @@ def _feed(feeds) -> None:  # type: ignore[no-untyped-def]
 
 def _wait(children, until) -> dict[str, object]:  # type: ignore[no-untyped-def]
     statuses: list[int | None] = [None] * len(children)
-    cut, first = "", 0.0
+    cut, timer = "", 0
     while None in statuses:
-        for at, child in enumerate(children):
-            if statuses[at] is None:
-                ended, status = os.waitpid(child, os.WNOHANG if until else 0)
-                if ended:
-                    statuses[at] = status
-                    first = first or time.monotonic()
+        ended, status = os.waitpid(-1, 0)
+        late = ended == timer
+        if late:
+            timer = -1
+        elif ended in children:
+            statuses[children.index(ended)] = status
         running = [child for at, child in enumerate(children) if statuses[at] is None]
         bad = until.get("bad") and any(statuses)
-        late = until.get("wait") and first and time.monotonic() - first >= until["wait"]
         if running and not cut and (bad or late):
             cut = "bad" if bad else "wait"
             for child in running:
                 os.killpg(child, signal.SIGTERM if bad else signal.SIGKILL)
-        if running and until:
-            time.sleep(0.02)
+        if running and until.get("wait") and not timer:
+            timer = _timer(until["wait"])
+    if timer > 0:
+        os.kill(timer, signal.SIGKILL)
+        os.waitpid(timer, 0)
     return {"ended": statuses, "cut": cut}
+
+
+def _timer(seconds) -> int:  # type: ignore[no-untyped-def]
+    """A process that ends after so many seconds of the cluster's time."""
+    child = os.fork()
+    if not child:
+        name = os.path.join(os.path.dirname(os.path.realpath(sys.argv[0])), "jobs", "sleep")
+        try:
+            os.execv(name, [name, str(seconds)])
+        except OSError:
+            os._exit(1)
+    return child
 
 
 def _become(task, writing, feeding) -> None:  # type: ignore[no-untyped-def]
@@ -180,10 +193,11 @@ def _become(task, writing, feeding) -> None:  # type: ignore[no-untyped-def]
         os.execvpe(task["arguments"][0], task["arguments"], environment)
     except OSError as failed:
         code = failed.errno or 2
-        os.write(
-            2,
-            f"slurmstepd-{task['node']}: error: execve(): {task['arguments'][0]}: {failed.strerror}\n".encode(),
-        )
+        if task["node"]:
+            said = f"slurmstepd-{task['node']}: error: execve(): {task['arguments'][0]}: {failed.strerror}"
+        else:  # salloc's command, on the machine where it was typed
+            said, code = f'salloc: error: _fork_command: Unable to find command "{task["arguments"][0]}"', 1
+        os.write(2, f"{said}\n".encode())
     os._exit(code)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import shutil
 import socket
 import struct
 import sys
@@ -421,12 +422,13 @@ class Host:
         return opened[0], opened[1], opened[2]
 
     def _start_script(self, job: Job, streams: tuple[int, int, int]) -> None:
-        path = self.bin / f"job{job.job_id}"
+        path = self.bin / f"job{job.job_id:05d}" / "slurm_script"
         environment = dict(job.request.environment) | batch_variables(self.site, job)
         environment |= {"FAIRWAY_AS": job.user, "FAIRWAY_SOCKET": str(self.bin / "socket")}
         environment["PATH"] = f"{self.bin / 'jobs'}:{self.bin}:{environment.get('PATH', os.defpath)}"
         cwd = self.site.real_path(job.request.work_dir)
         try:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(job.request.script, encoding="utf-8", errors="surrogateescape")
             path.chmod(0o700)
             pid = self.processes.start(
@@ -446,7 +448,7 @@ class Host:
 
     def _script_ended(self, job_id: int, status: int) -> None:
         self.catch_up()
-        (self.bin / f"job{job_id}").unlink(missing_ok=True)
+        shutil.rmtree(self.bin / f"job{job_id:05d}", ignore_errors=True)
         self._script(self.site.cluster.jobs[job_id], "ended", status=status)
         self.ended(job_id, status)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway.kube.integers import natural
 from fairway.slurm.commands import jobtext
+from fairway.slurm.commands.binding import check_cpu_bind, check_memory_bind, check_mpi
 from fairway.slurm.commands.call import Call, Quit
 from fairway.slurm.commands.environment import asked_variables, job_variables, tres_variables
 from fairway.slurm.commands.joboptions import JobOptions
@@ -52,6 +53,7 @@ def begin(host: Host, connection: Connection, call: Call) -> None:
         if call.name == "salloc":
             _allocate(host, connection, call, options, rest, _salloc)
             return
+        check_mpi(options)
         if not rest and not options.get("test-only"):
             call.fatal("No command given to execute.")
         _check_step(call, options, rest)
@@ -66,6 +68,10 @@ def begin(host: Host, connection: Connection, call: Call) -> None:
 
 def _check_step(call: Call, options: JobOptions, rest: list[str]) -> None:
     """What srun itself finds wrong, or leaves out, before it asks for anything (_opt_verify)."""
+    if options.get("cpu-bind"):
+        check_cpu_bind(call, str(options.get("cpu-bind")))
+    if options.get("mem-bind"):
+        check_memory_bind(call, str(options.get("mem-bind")))
     if str(options.get("distribution", "")).lower().startswith("arbitrary") and not options.get("nodelist"):
         call.fail("With Arbitrary distribution you need to specify a nodelist or hostfile with the -w option")
     least = options.get("nodes", (0, 0))[0]
@@ -84,6 +90,8 @@ def _check_step(call: Call, options: JobOptions, rest: list[str]) -> None:
         options.source.setdefault("ntasks", "cli")
 
 
+_NOWHERE = ("/dev/null", "")
+"""Where output goes of tasks that `-o 1` leaves out."""
 _USERS_OWN = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL)
 """Signals after which salloc's own exit code is 0: the user most likely sent them."""
 
@@ -95,7 +103,9 @@ def _allocate(
 ) -> None:
     """Submit, and go on when the job has started."""
     request = replace(request_of(options), batch=False, environment=dict(call.environment))
-    default = rest[0].rsplit("/", 1)[-1] if rest and call.name == "srun" else "interactive"
+    default = "no-shell" if options.get("no-shell") else "interactive"
+    if call.name == "srun" and rest:
+        default = rest[0].rsplit("/", 1)[-1]
     request = replace(request, name=request.name or default)
     if options.get("test-only"):
         will_run(call, request)
@@ -104,12 +114,7 @@ def _allocate(
     host.try_now(job)
     if job.pending:
         if "immediate" in options.source:
-            why = "NOT_TOP_PRIORITY" if host.site.controller.is_kept_back(job) else "NODES_BUSY"
-            call.error(f"Unable to allocate resources: {refusals()[why][1]}")
-            host.site.controller.cancel(job.job_id, job.user)
-            if call.name == "salloc":
-                call.info(f"Job allocation {job.job_id} has been revoked.")
-            call.quit(1)
+            _refuse_at_once(call, host.site.controller.refuse_at_once(job))
         if job.reason.startswith("Partition") and job.reason != "PartitionDown":
             call.info(refusals()["REQUESTED_PART_CONFIG_UNAVAILABLE"][1])
         if call.name == "salloc":
@@ -121,6 +126,19 @@ def _allocate(
         )
         return
     _granted(host, connection, call, options, rest, job, then, False)
+
+
+def _refuse_at_once(call: Call, refused: SlurmError) -> None:
+    """Of a job that had to start at once; slurmctld tells salloc of its end before it answers."""
+    is_busy = refused.name in ("NOT_TOP_PRIORITY", "NODES_BUSY")
+    what = (
+        "Job submit/allocate failed"
+        if call.name == "salloc" and not is_busy
+        else "Unable to allocate resources"
+    )
+    if call.name == "salloc":
+        call.info(f"Job allocation {refused.job_id} has been revoked.")
+    call.fail(f"{what}: {refused.message}")
 
 
 def _revoke(host: Host, job: Job) -> None:
@@ -135,7 +153,10 @@ def _submit(call: Call, request: JobRequest) -> Job:
     except SlurmError as refused:
         tell_notes(call, refused, request)
         what = "Job submit/allocate failed" if call.name == "salloc" else "Unable to allocate resources"
-        call.fail(f"{what}: {refused.message}")
+        call.error(f"{what}: {refused.message}")
+        if call.name == "salloc" and refused.job_id:
+            call.info(f"Job allocation {refused.job_id} has been revoked.")
+        call.quit(1)
     return job
 
 
@@ -167,25 +188,55 @@ def _salloc(
     tell(f"Granted job allocation {job.job_id}")
     if options.get("no-shell"):
         call.quit(0)
-    variables = job_variables(host.site, job) | asked_variables(options.values)
-    variables |= tres_variables(options.values) | {"SLURM_NODE_ALIASES": "(null)"}
+    variables = _salloc_variables(host, call, options, job)
     command = rest or [call.environment.get("SHELL", "/bin/sh")]
     connection.flush(call)
+    over: list[str] = []
+    """Who ended it first: the command, or the controller."""
+
+    def revoked() -> None:
+        if over:
+            return
+        over.append("controller")
+        late = "has exceeded its time limit and its allocation has been revoked."
+        told = f"Job {job.job_id} {late}" if job.state == "TIMEOUT" else ""
+        tell(told or f"Job allocation {job.job_id} has been revoked.")
+        connection.flush(call)
 
     def ended(told: dict[str, Any]) -> None:
         status = int(told["ended"][0])
         kill = status & 0x7F
-        tell(f"Relinquishing job allocation {job.job_id}")
-        if job.steps:  # the end of its steps is waited for, and the controller's word comes first
-            tell(f"Job allocation {job.job_id} has been revoked.")
-        if job.active:
-            host.site.controller.finish(job.job_id, status >> 8, kill)
+        if not over:
+            over.append("command")
+            tell(f"Relinquishing job allocation {job.job_id}")
+            if job.steps:  # the end of its steps is waited for, and the controller's word comes first
+                tell(f"Job allocation {job.job_id} has been revoked.")
+            if job.active:
+                host.site.controller.finish(job.job_id, status >> 8, kill)
         connection.flush(call, (0 if kill in _USERS_OWN else 1) if kill else status >> 8)
 
     connection.then = lambda told: host.answer_told(connection, told, lambda: ended(told))
+    connection.pid = 0
     connection.send(
         run=[{"arguments": command, "environment": variables, "label": "", "stdin": True, "node": ""}]
     )
+    host.when(lambda: bool(over) or job.finished, revoked)
+
+
+def _salloc_variables(host: Host, call: Call, options: JobOptions, job: Job) -> dict[str, str]:
+    """What salloc's command finds; memory is told where it was asked for (env_array_for_job)."""
+    found = job_variables(host.site, job) | asked_variables(options.values) | tres_variables(options.values)
+    found["SLURM_NODE_ALIASES"] = "(null)"
+    found["PATH"] = _path(host, call)
+    if options.get("mem-per-cpu"):
+        found["SLURM_MEM_PER_CPU"] = str(options.get("mem-per-cpu"))
+    elif options.get("mem"):
+        found["SLURM_MEM_PER_NODE"] = str(options.get("mem"))
+    return found
+
+
+def _path(host: Host, call: Call) -> str:
+    return f"{host.bin / 'jobs'}:{host.bin}:{call.environment.get('PATH', '/usr/bin:/bin')}"
 
 
 def _srun(
@@ -246,7 +297,7 @@ def _run_step(
         step.extra["time_limit"] = limit
     host.site.controller.step_start(job.job_id, step)
     connection.flush(call)
-    path = f"{host.bin / 'jobs'}:{host.bin}:{call.environment.get('PATH', '/usr/bin:/bin')}"
+    path = _path(host, call)
     label = options.get("label")
     kept = task_environment(call, options)
     where = str(options.get("chdir") or "") if options.source.get("chdir") == "cli" else ""
@@ -255,6 +306,7 @@ def _run_step(
     stdin = _stdin_task(options)
     own = {"SLURM_JOB_NAME": step.name} if options.source.get("jobid") == "cli" else {}
     files = _files(host, call, job, step, options)
+    only = natural(str(options.get("output") or "")) if options.source.get("output") == "cli" else None
     plan = [
         {
             "arguments": programs[task.number] if programs else rest,
@@ -270,7 +322,9 @@ def _run_step(
             "label": f"{task.number}: " if label else "",
             "stdin": stdin is None or task.number == stdin,
             "node": task.node,
-            "files": [text and _filled(text, task) for text in files],
+            "files": [
+                text and _filled(text, task) for text in (files if only in (None, task.number) else _NOWHERE)
+            ],
         }
         for task in tasks
     ]
