@@ -6,6 +6,7 @@ plans its nodes, whole, for its limit. Sets of nodes are bitmaps in Python integ
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,9 +31,9 @@ from fairway.slurm.selecting import (
     need_of,
     node_alternatives,
     select,
-    strangers,
     without,
 )
+from fairway.slurm.sharing import strangers
 from fairway.slurm.words.durations import INFINITE
 
 YEAR_S = YEAR_MINUTES * 60
@@ -125,6 +126,8 @@ class Cycle:
     """The start that the job looked at was given by another of its partitions, in this cycle (orig_start_time)."""
     not_before: int = 0
     """Of a component of a heterogeneous job: when the last of the others would start."""
+    reserved: Mapping[int, int] = field(default_factory=dict)
+    """Cores that reservations keep from the job looked at, at the time looked at."""
     tried: dict[tuple[Need, int, tuple[int, ...]], tuple[int, int] | None] = field(default_factory=dict)
     het: dict[int, dict[int, tuple[Job, Partition]]] = field(default_factory=dict)
 
@@ -216,13 +219,13 @@ def new_cycle(look: Looking, settings: Settings) -> Cycle:
 
 def earliest(cycle: Cycle, job: Job, part: Partition) -> tuple[int, int] | None:
     """(when, nodes) the job would start if nothing else waited (job_start_data)."""
-    need = need_of(cycle.look.cluster, job, part)
+    cluster, now = cycle.look.cluster, cycle.look.now
+    need = need_of(cluster, job, part)
     if need.max_nodes < need.min_nodes:
         return None
-    usable = reservations.usable_nodes(
-        cycle.look.cluster, job, part, cycle.look.now, cycle.look.now + limit_minutes(job, part) * 60
-    )
+    usable = reservations.usable_nodes(cluster, job, part, now, now + limit_minutes(job, part) * 60)
     free = _candidates(cycle, job, part, usable) & cycle.spaces[0].free
+    cycle.reserved = usable.cores
     return None if usable.error else _when(cycle, job, part, need, free, now_only=False)
 
 
@@ -311,7 +314,12 @@ def _search(cycle: Cycle, entry: Entry, need: Need, now_only: bool, start: Start
             return ""
         candidates = _candidates(cycle, job, part, usable)
         free, later = _free_between(cycle.spaces, begin, end, candidates)
-        if usable.closed and usable.until + 1 < cycle.begin + settings.window and usable.until:
+        cycle.reserved = usable.cores
+        if (
+            (usable.closed or usable.cores)
+            and usable.until + 1 < cycle.begin + settings.window
+            and usable.until
+        ):
             later = usable.until + 1 if not later else min(later, usable.until + 1)
         required = bitmap(job.nodelist)
         if free.bit_count() < need.min_nodes or required & ~free:
@@ -366,7 +374,7 @@ def _candidates(cycle: Cycle, job: Job, part: Partition, usable: reservations.Us
     found = 0
     for alternative in node_alternatives(cluster, job, part):
         found |= alternative
-    return usable.left_of(found) & cluster.idle_state & ~strangers(cluster, job)
+    return usable.left_of(found) & cluster.idle_state & ~strangers(cluster, cycle.look.rules, job, part)
 
 
 def _free_between(spaces: list[Space], begin: int, end: int, candidates: int) -> tuple[int, int]:
@@ -457,7 +465,7 @@ def _when(
 ) -> tuple[int, int] | None:
     """(when, nodes) the job could start if running jobs end at their limits, on these nodes (_will_run_test)."""
     look = cycle.look
-    if not look.rules.enabled:
+    if not look.rules.enabled and not cycle.reserved:
         key = (need, free, job.nodelist)
         if key not in cycle.tried:
             cycle.tried[key] = _ahead(cycle, job, part, need, free, now_only=False)
@@ -476,13 +484,13 @@ def _ahead(
     rank = NOW if first is None else _rank_of(first[order], least)
     found = None
     if rank == NOW:
-        found = place(need, _world(cluster, look, job, part, None), free, job.nodelist, exact=False)
+        found = place(need, _world(cycle, job, part, None), free, job.nodelist, exact=False)
     if found is None and look.rules.enabled:
         victims = preemption.candidates(
             look.rules, cluster.accounts, cluster.partitions, cluster.running.values(), job, part, look.now
         )
         if victims:
-            world = _world(cluster, look, job, part, without(cluster, cluster.uses, victims))
+            world = _world(cycle, job, part, without(cluster, cluster.uses, victims))
             found = place(need, world, free, job.nodelist, exact=False)
     if found is not None:
         return look.now, bitmap(found.nodes)
@@ -497,7 +505,7 @@ def _ahead(
             numbering, weights = cluster.fits.numbering, cluster.weights
             nodes = choose_quick(need, table, numbering, kinds, order, weights=weights, min_nodes=least)
         if nodes is None:
-            world = _world(cluster, look, job, part, ahead.uses_after(after))
+            world = _world(cycle, job, part, ahead.uses_after(after))
             world.busy_first = cycle.settings.busy_nodes
             found = place(need, world, free, job.nodelist, exact=False)
             nodes = [] if found is None else list(found.nodes)
@@ -508,10 +516,9 @@ def _ahead(
 
 def _table(cycle: Cycle, job: Job, part: Partition, need: Need) -> Table | None:
     """Where counts of each node's kind tell all: what they say of a need."""
-    look, cluster = cycle.look, cycle.look.cluster
     if job.nodelist or cycle.settings.busy_nodes or need.sharing == "shared":
         return None
-    return cluster.fits.table(need) if _world(cluster, look, job, part, None).plain else None
+    return cycle.look.cluster.fits.table(need) if _world(cycle, job, part, None).plain else None
 
 
 def _rank_of(first: Ints, least: int) -> int:
@@ -532,12 +539,14 @@ def _caught_up(cluster: Cluster) -> Ahead:
     return cluster.ahead
 
 
-def _world(cluster: Cluster, look: Looking, job: Job, part: Partition, uses: Uses | None) -> World:
+def _world(cycle: Cycle, job: Job, part: Partition, uses: Uses | None) -> World:
+    look, cluster = cycle.look, cycle.look.cluster
     return World(
         cluster.fits,
         cluster.uses if uses is None else uses,
         cluster.weights,
         cluster.switches,
+        excluded=cycle.reserved,
         layers=look.layers(job, part) if look.layers and part.oversubscribe in ("FORCE", "YES") else (),
     )
 

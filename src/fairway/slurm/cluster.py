@@ -37,6 +37,8 @@ class Cluster:
     jobs: dict[int, Job] = field(default_factory=dict)
     arrays: dict[int, list[int]] = field(default_factory=dict)
     """Array job id → job ids of its records, the one of tasks still to start first."""
+    behind: dict[int, int] = field(default_factory=dict)
+    """Job id of an array's tasks still to start → the job after which they stand in slurmctld's list."""
     reservations: dict[str, Reservation] = field(default_factory=dict)
     licenses: dict[str, License] = field(default_factory=dict)
     next_job_id: int = 1

@@ -8,7 +8,8 @@ from typing import Any
 
 from fairway.slurm import backfill, dependencies, limits, selecting, submitting
 from fairway.slurm.clockwork import SECOND
-from fairway.slurm.lifecycle import TIME_LIMITS_US, YEAR_S, Life, close_step
+from fairway.slurm.ending import close_step
+from fairway.slurm.lifecycle import TIME_LIMITS_US, YEAR_S, Life
 from fairway.slurm.model.job import Job, JobRequest, Step
 from fairway.slurm.model.partition import Partition
 from fairway.slurm.placing.uses import bits

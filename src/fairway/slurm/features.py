@@ -43,6 +43,10 @@ def parse(text: str) -> Features | None:
         tokens.pop()
     counts = tuple((tokens[i - 1], int(t[1:])) for i, t in enumerate(tokens) if t[0] == "*" and i)
     words = [token for token in tokens if token[0] != "*"]
+    if (
+        "[" not in words and "&" in words
+    ):  # outside of brackets a count changes nothing: each node has all of them
+        counts = ()
     exclusive = words[0] == "[" and words[-1] == "]" and "|" in words
     words = [word for word in words if word not in "[]"]
     reader = _Reader(words)

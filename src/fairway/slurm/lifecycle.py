@@ -10,7 +10,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 
-from fairway.slurm import backfill, dependencies, limits, preemption, priority, selecting, sharing
+from fairway.slurm import backfill, dependencies, ending, limits, preemption, priority, selecting, sharing
 from fairway.slurm.clockwork import SECOND, Clockwork
 from fairway.slurm.cluster import Cluster, build_cluster, cluster_tres
 from fairway.slurm.conf import Configuration
@@ -79,9 +79,8 @@ class Life:
         self.backfills = conf.get("SchedulerType", "sched/backfill") == "sched/backfill"
         self.kill_wait_us = conf.number("KillWait", 30) * SECOND
         self.boot_us = now_us
-        self.backfill_phase_us: int | None = (
-            None  # set: it wakes so long after the boot, then once an interval
-        )
+        self.backfill_phase_us: int | None = None
+        """Set: it wakes so long after the boot, then once an interval."""
         self.pass_phase_us = 0
         """How long after a whole second the controller's loop looks for work: it does so once a second."""
         self.last_basic = priority.TOP + 1
@@ -170,7 +169,7 @@ class Life:
 
     def _on_begin(self, job_id: int) -> None:
         job = self.cluster.jobs.get(job_id)
-        if job is not None and job.pending:
+        if job is not None and not job.finished:
             self.changed()
 
     def _pass(self, *, full: bool) -> None:
@@ -208,6 +207,8 @@ class Life:
         if self.cluster.pending:
             cycle = backfill.run_cycle(self._look(), self.backfill_settings, self._start, self._preempt)
             self.counts.count_cycle(self.now, cycle.depth, cycle.tested, cycle.look.queued, len(cycle.spaces))
+        if self.cluster.het_starts and self.cluster.backfills % 2 == 0:
+            self._stir()
 
     def _on_decay(self) -> None:
         """Usage shrinks by the whole interval, running jobs add theirs, and priorities are computed anew."""
@@ -269,6 +270,8 @@ class Life:
         for name, count in job.licenses.items():
             cluster.licenses[name].used += count
         self._watch_limit(job)
+        if exempt := preemption.exempt_s(self.rules, cluster.accounts, job):
+            self.clock.at((job.start + exempt) * SECOND, "begin", job.job_id)
         self._launch(job)
         self._stir()
         return job
@@ -363,7 +366,7 @@ class Life:
         job.flags.add("COMPLETING")
         for step in job.steps:
             if not step.end:
-                close_step(step, self.now, job.exit_code, job.signal)
+                ending.close_step(step, self.now, job.exit_code, job.signal)
         for share in job.shares:
             node = cluster.nodes[share.node]
             node.allocated.remove(job.job_id)
@@ -383,6 +386,9 @@ class Life:
         if job is None or job.version != version or "COMPLETING" not in job.flags:
             return
         self._completed(job)
+        if again := ending.comes_again(self.cluster.conf, job):
+            self._requeue(job, job.state)
+            ending.hold(job, again)
         if job.finished:
             self._purge_later(job)
         self.changed()
@@ -444,6 +450,7 @@ class Life:
             if other.dependencies:
                 dependencies.check(cluster, other, self.now)
         del cluster.jobs[job_id]
+        cluster.behind.pop(job_id, None)
         self.behaviours.pop(job_id, None)
         cluster.archive.pack(cluster.jobs)
         ids = cluster.arrays.get(job.array_job_id)
@@ -508,7 +515,7 @@ class Life:
             self._leave(job, state, reason)
             if self.on_signal:
                 self.on_signal(job, 15)
-        else:
+        elif state != job.state:
             job.state, job.end = state, self.now
         self._keep_row(job)
         part = cluster.partitions.get(job.partitions[0])
@@ -591,8 +598,3 @@ class Life:
         ]
         job.priority, job.factors = found[-1 if job.scheduler else 0]  # that of the partition tried last
         job.priority_by_partition = tuple(value for value, _ in found) if len(found) > 1 else ()
-
-
-def close_step(step: Step, now: int, exit_code: int, signal: int) -> None:
-    step.end, step.exit_code, step.signal = now, exit_code, signal
-    step.state = "COMPLETED" if not exit_code and not signal else "CANCELLED" if signal else "FAILED"

@@ -140,6 +140,13 @@ def _rank(rules: Preemption, accounts: Accounts, partitions: dict[str, Partition
 
 
 def _is_exempt(rules: Preemption, accounts: Accounts, job: Job, now: int) -> bool:
-    qos = accounts.qos.get(job.qos)
-    exempt = rules.exempt_s if qos is None or qos.preempt_exempt_s is None else qos.preempt_exempt_s
+    exempt = exempt_s(rules, accounts, job)
     return bool(exempt) and job.start + exempt > now
+
+
+def exempt_s(rules: Preemption, accounts: Accounts, job: Job) -> int:
+    """Seconds from its start in which the job is left alone (PreemptExemptTime, of its QOS or of all)."""
+    if not rules.enabled:
+        return 0
+    qos = accounts.qos.get(job.qos)
+    return rules.exempt_s if qos is None or qos.preempt_exempt_s is None else qos.preempt_exempt_s

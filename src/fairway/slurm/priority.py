@@ -91,7 +91,7 @@ def priority_of(
     qos, assoc = accounts.qos.get(job.qos), accounts.associations.get(job.assoc_id)
     factors = {
         "age": _age(job, weights, now) * weights.age,
-        "assoc": _ratio(assoc.priority if assoc else 0, totals.max_assoc_priority) * weights.assoc,
+        "assoc": _assoc(assoc, accounts, weights, totals) * weights.assoc,
         "fs": (assoc.fs_factor if assoc and weights.fairshare else 0.0) * weights.fairshare,
         "js": _size(job, weights, totals) * weights.size,
         "part": _ratio(partition.priority_job_factor, totals.max_partition_factor) * weights.partition,
@@ -114,6 +114,12 @@ def _ratio(value: int, most: int) -> float:
     return value / most if most else 0.0
 
 
+def _assoc(assoc: Association | None, accounts: Accounts, weights: Weights, totals: Totals) -> float:
+    if assoc is None or not weights.assoc:
+        return 0.0
+    return _ratio(accounts.priority(assoc), totals.max_assoc_priority)
+
+
 def _age(job: Job, weights: Weights, now: int) -> float:
     start = job.submit if "ACCRUE_ALWAYS" in weights.flags else job.eligible
     if not weights.age or not start or start > now or not weights.max_age_s:
@@ -127,7 +133,8 @@ def _size(job: Job, weights: Weights, totals: Totals) -> float:
         return 0.0
     nodes, cpus = max(job.min_nodes, 1), max(job.planned_cpus or job.min_cpus, 1)
     if "SMALL_RELATIVE_TO_TIME" in weights.flags:
-        factor = cpus / max(job.time_limit, 1) / max(totals.cpus, 1)
+        average = nodes * totals.cpus / totals.nodes
+        factor = max(cpus, average) / max(job.time_limit, 1) / max(totals.cpus, 1)
         return 1.0 - factor if weights.favor_small else factor
     if weights.favor_small:
         return ((totals.nodes - nodes) / totals.nodes + (totals.cpus - cpus) / totals.cpus) / 2

@@ -61,7 +61,20 @@ def build_queue(cluster: Cluster, rules: preemption.Preemption, now: int, *, min
     return sort_queue(cluster, rules, queue)
 
 
+def is_fifo(cluster: Cluster) -> bool:
+    """Are jobs taken as they stand in the list, whatever their priority? (fifo_sched in job_scheduler.c.)"""
+    conf = cluster.conf
+    return (
+        conf.get("SchedulerType", "sched/backfill") == "sched/builtin"
+        and conf.get("PriorityType", "priority/basic") == "priority/basic"
+        and len({part.priority_tier for part in cluster.partitions.values()}) < 2
+    )
+
+
 def sort_queue(cluster: Cluster, rules: preemption.Preemption, queue: list[Entry]) -> list[Entry]:
+    if is_fifo(cluster):
+        queue.sort(key=lambda entry: _place(cluster, entry.job.job_id))
+        return queue
     queue.sort(key=_key)
     if not rules.enabled or len(queue) < 2:
         return queue
@@ -75,6 +88,12 @@ def sort_queue(cluster: Cluster, rules: preemption.Preemption, queue: list[Entry
         return (left > right) - (left < right)
 
     return sorted(queue, key=cmp_to_key(compare))
+
+
+def _place(cluster: Cluster, job_id: int) -> tuple[int, bool]:
+    """Where its record stands: in order of submission, but what is left of an array behind the task split off last."""
+    moved = cluster.behind.get(job_id)
+    return (job_id, False) if moved is None else (moved, True)
 
 
 def _key(entry: Entry) -> tuple[bool, int, int, int, int, int]:
@@ -245,6 +264,7 @@ def split_task(cluster: Cluster, meta: Job) -> Job:
     task.dependencies = [copy(term) for term in meta.dependencies]
     task.factors, task.req_tres = dict(meta.factors), dict(meta.req_tres)
     cluster.jobs[task.job_id] = cluster.pending[task.job_id] = task
+    cluster.behind[meta.job_id] = task.job_id
     cluster.arrays[meta.array_job_id].append(task.job_id)
     if len(meta.array_left) == 1:
         meta.array_task = meta.array_left.pop(0)

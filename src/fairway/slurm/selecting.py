@@ -22,6 +22,7 @@ from fairway.slurm.model.tres import Tres
 from fairway.slurm.placing.need import GresNeed, Need
 from fairway.slurm.placing.placing import Part, Placement, World, fits_ever, place
 from fairway.slurm.placing.uses import Uses, bitmap, bits
+from fairway.slurm.sharing import shares_cores, strangers
 from fairway.slurm.words.durations import INFINITE
 from fairway.slurm.words.hostlist import compress_sorted
 
@@ -174,7 +175,7 @@ def _need(cluster: Cluster, job: Job, part: Partition, gres: tuple[GresNeed, ...
     sharing = "row"
     if part.oversubscribe == "EXCLUSIVE":
         sharing = "node"
-    elif part.oversubscribe == "FORCE" or (part.oversubscribe == "YES" and part.max_share > 1 and job.share):
+    elif shares_cores(job, part):
         sharing = "shared"
     return Need(
         min_cpus=job.min_cpus,
@@ -187,7 +188,7 @@ def _need(cluster: Cluster, job: Job, part: Partition, gres: tuple[GresNeed, ...
         node_min_cpus=max(request.node_min_cpus or 1, job.cpus_per_task * max(job.ntasks_per_node, 1)),
         tasks_per_node=job.ntasks_per_node,
         tasks_per_socket=request.ntasks_per_socket or 0,
-        tasks_per_core=request.ntasks_per_core or 0,
+        tasks_per_core=request.ntasks_per_core or int("CR_ONE_TASK_PER_CORE" in params),
         threads_per_core=request.threads_per_core or 0,
         sockets_per_node=request.sockets_per_node or 0,
         cores_per_socket=request.cores_per_socket or 0,
@@ -200,7 +201,7 @@ def _need(cluster: Cluster, job: Job, part: Partition, gres: tuple[GresNeed, ...
         contiguous=request.contiguous,
         spread=request.spread,
         enforce_binding="enforce-binding" in request.gres_flags,
-        block_cores="CR_CORE_DEFAULT_DIST_BLOCK" in params or _is_block(request.distribution),
+        block_cores=_is_block(request.distribution, by_default="CR_CORE_DEFAULT_DIST_BLOCK" in params),
         sharing=sharing,
         max_cpus_per_node=0 if part.max_cpus_per_node >= INFINITE else part.max_cpus_per_node,
         lln=part.lln or "CR_LLN" in params,
@@ -217,9 +218,12 @@ def _for_the_job(one: GresNeed, tasks: int) -> GresNeed:
     return replace(one, per_job=one.per_task * tasks) if one.per_task and not one.per_job else one
 
 
-def _is_block(distribution: str | None) -> bool:
+def _is_block(distribution: str | None, *, by_default: bool) -> bool:
+    """Socket after socket, or the sockets in turn? (dist_tasks in cons_common.)"""
     parts = (distribution or "").lower().split(",")[0].split(":")
-    return parts[0] == "plane" or (len(parts) > 1 and parts[1] == "block")
+    if parts[0].startswith("plane"):
+        return True
+    return parts[1] == "block" if len(parts) > 1 and parts[1] != "*" else by_default
 
 
 def gres_needs(job: Job) -> tuple[GresNeed, ...]:
@@ -450,26 +454,13 @@ def _held(cluster: Cluster, part: Partition) -> Callable[[int], int]:
     return lambda node: held.get(node, 0)
 
 
-def open_nodes(look: Looking, job: Job, nodes: int) -> int:
+def open_nodes(look: Looking, job: Job, part: Partition, nodes: int) -> int:
     """Those of the nodes the job may start on now, whatever is left of them."""
     cluster = look.cluster
     found = nodes & cluster.up & ~look.closed & ~look.kept
     if not look.completing_ok:
         found &= ~cluster.completing
-    return found & ~strangers(cluster, job)
-
-
-def strangers(cluster: Cluster, job: Job) -> int:
-    """Bitmap of the nodes --exclusive=user keeps the job from: its own wish, or that of who is there."""
-    found = 0
-    for index, user in cluster.owners.items():
-        if user != job.user:
-            found |= 1 << index
-    if job.whole_node == "user":
-        for other in cluster.running.values():
-            if other.user != job.user:
-                found |= bitmap(share.node for share in other.shares)
-    return found
+    return found & ~strangers(cluster, look.rules, job, part)
 
 
 def _pick_counted(look: Looking, job: Job, part: Partition, need: Need, nodes: int) -> Verdict:
@@ -477,7 +468,7 @@ def _pick_counted(look: Looking, job: Job, part: Partition, need: Need, nodes: i
     cluster = look.cluster
     wanted = parse(job.features or "")
     assert wanted is not None
-    world, free = _world(look, job, part), open_nodes(look, job, nodes)
+    world, free = _world(look, job, part), open_nodes(look, job, part, nodes)
     taken = list(job.nodelist)
     for name, count in wanted.counts:
         having = bitmap(node for node in bits(nodes) if name in cluster.nodes[node].active_features)
@@ -517,7 +508,7 @@ def _pick_among(
         return _not_available(look, job, part)
     world = _world(look, job, part)
     world.excluded = cores
-    free = open_nodes(look, job, nodes)
+    free = open_nodes(look, job, part, nodes)
     if not required & ~free:
         found = place(need, world, free, job.nodelist)
         if found is not None:
@@ -539,7 +530,9 @@ def _not_available(look: Looking, job: Job, part: Partition) -> Verdict:
     """Names the nodes that are down or drained (select_nodes, ESLURM_NODE_NOT_AVAIL)."""
     cluster = look.cluster
     nodes = bitmap(job.nodelist) if job.nodelist else cluster.nodes_of(part)
-    closed = cluster.names(bits(nodes & (~cluster.up | look.closed | strangers(cluster, job))))
+    closed = cluster.names(
+        bits(nodes & (~cluster.up | look.closed | strangers(cluster, look.rules, job, part)))
+    )
     if closed:
         text = f"ReqNodeNotAvail, UnavailableNodes:{compress_sorted(closed)}"
     else:

@@ -7,10 +7,48 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from fairway.slurm import preemption
 from fairway.slurm.cluster import Cluster
 from fairway.slurm.model.job import Job
 from fairway.slurm.model.partition import Partition
+from fairway.slurm.placing.uses import bitmap
 from fairway.slurm.preemption import Preemption
+
+
+def shares_cores(job: Job, part: Partition) -> bool:
+    """May others of its partition have its cores as well (NODE_CR_AVAILABLE of _get_job_node_req)?"""
+    return part.oversubscribe == "FORCE" or (
+        part.oversubscribe == "YES" and part.max_share > 1 and bool(job.share)
+    )
+
+
+def strangers(cluster: Cluster, rules: Preemption, job: Job, part: Partition) -> int:
+    """Bitmap of the nodes that who is there keeps the job from: --exclusive=user, or cores not to be shared."""
+    found = 0
+    for index, user in cluster.owners.items():
+        if user != job.user:
+            found |= 1 << index
+    if job.whole_node == "user":
+        for other in cluster.running.values():
+            if other.user != job.user:
+                found |= bitmap(share.node for share in other.shares)
+    if any(one.oversubscribe in ("FORCE", "YES") for one in cluster.partitions.values()):
+        for other in cluster.running.values():
+            if _keeps_off(other, cluster.partitions[other.partition], job, part):
+                theirs = cluster.partitions[other.partition]
+                if not preemption.may_preempt(rules, cluster.accounts, other, theirs, job, part):
+                    found |= bitmap(one.node for one in other.shares)
+    return found
+
+
+def _keeps_off(other: Job, theirs: Partition, job: Job, part: Partition) -> bool:
+    """Sharing jobs and the others do not meet: no row beside a job that has none, nor rows of two partitions.
+
+    Source: _verify_node_state, _is_node_busy.
+    """
+    if shares_cores(job, part):
+        return not shares_cores(other, theirs)
+    return theirs.max_share > 1 and theirs is not part
 
 
 def layers(cluster: Cluster, rules: Preemption, job: Job, part: Partition) -> list[dict[int, int]]:

@@ -127,6 +127,8 @@ class Play:
 
     def __post_init__(self) -> None:
         texts = {"slurm.conf": self.row["slurm_conf"], "gres.conf": self.texts["gres.conf"]}
+        if self.row.get("topology_conf"):
+            texts["topology.conf"] = self.row["topology_conf"]
         conf = read_configuration(texts)
         name = conf.get("ClusterName", "cluster")
         self.ctl = Slurmctld(conf, empty_accounts(name), self._behave, self._us(-self.lead))
@@ -277,9 +279,10 @@ def _unsplit(jobs: dict[str, Job], label: str) -> Job | None:
 
 def _of_job(wanted: dict[str, Any], job: Job, played: Play, slack: int) -> Iterator[tuple[str, str, str]]:
     state = wanted["state"]
-    if state not in (job.state, played.at_stop.get(job.job_id)):
-        yield "state", state, job.state
-    if state == "PENDING":
+    ours = "SPECIAL_EXIT" if "SPECIAL_EXIT" in job.flags else job.state
+    if state not in (ours, played.at_stop.get(job.job_id)):
+        yield "state", state, ours
+    if state in ("PENDING", "SPECIAL_EXIT"):
         if wanted["reason"] != (job.reason_detail or job.reason) and wanted["reason"] not in (
             "Priority",
             "None",

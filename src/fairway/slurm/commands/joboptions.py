@@ -391,6 +391,10 @@ def _hint(options: JobOptions, value: str | None) -> None:
     if value not in ("compute_bound", "memory_bound", "multithread", "nomultithread", "help"):
         options.call.fail(f'unrecognized --hint argument "{value}", see --hint=help')
     options.values["hint"] = value
+    if value != "multithread":  # verify_hint of proc_args.c
+        options.values["threads-per-core"] = 1
+    if value == "memory_bound":
+        options.values["cores-per-socket"] = 1
 
 
 def _like(name: str, form: str, said: str, code: int = REFUSED, before: str = "") -> Setter:

@@ -120,7 +120,7 @@ def association_value(call: Call, one: Association, name: str, level: int = 0) -
         "user": one.user,
         "part": one.partition,
         "fairshare": limits_of.shares_text(one.shares),
-        "prio": str(one.priority) if one.priority else "",
+        "prio": str(accounts.priority(one) or ""),
         "qos": allowed,
         "qos_raw": ",".join(str(accounts.qos[q].id) for q in allowed.split(",") if q in accounts.qos),
         "dqos": limits_of.default_qos(accounts, one),

@@ -144,7 +144,7 @@ def _association(call: Call, one: Association, left: int, accruing: int) -> list
     level = sum(accounts.associations[c].shares for c in parent.children) if parent is not None else 1
     return [
         f"ClusterName={accounts.cluster} Account={one.account} UserName={user} Partition={one.partition} "
-        f"Priority={one.priority} ID={one.id}",
+        f"Priority={accounts.priority(one)} ID={one.id}",
         f"SharesRaw/Norm/Level/Factor={shares}/{one.shares_norm if parent else 0:.2f}/{level}/{one.fs_factor:.2f}",
         f"UsageRaw/Norm/Efctv={one.usage.raw:.2f}/{one.usage_norm:.2f}/{one.usage_efctv:.2f}",
         f"ParentAccount={above} Lft={left} DefAssoc={'Yes' if default else 'No'}",

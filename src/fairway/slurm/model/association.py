@@ -222,6 +222,10 @@ class Accounts:
             left += sorted(children, key=lambda c: (-c.run, c.id), reverse=True)
         return found
 
+    def priority(self, association: Association) -> int:
+        """Its own, else that of the account above."""
+        return next((one.priority for one in self.up(association) if one.priority), 0)
+
     def allowed_qos(self, association: Association) -> tuple[str, ...]:
         return next((one.qos for one in self.up(association) if one.qos), ("normal",))
 
