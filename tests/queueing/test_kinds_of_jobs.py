@@ -108,6 +108,11 @@ def test_labels_of_the_controller_are_not_the_workloads() -> None:
         "labels": {"batch.kubernetes.io/job-name": "x", "mine": "y"},
         "name": "t",
     }
+    for name in names:
+        job["spec"]["template"]["metadata"] = {"labels": {name: "x", "mine": "y"}}
+        kept = {name: "x"} if name == "batch.kubernetes.io/job-name" else {}
+        (one,) = JOB.pod_sets(STORE, job)
+        assert one["template"]["metadata"] == {"labels": {**kept, "mine": "y"}}
     job["spec"]["template"]["metadata"] = {"labels": {"mine": "y"}}
     assert JOB.pod_sets(STORE, job)[0]["template"] is job["spec"]["template"]
     del job["spec"]["template"]["metadata"]

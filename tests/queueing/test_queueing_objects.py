@@ -122,12 +122,24 @@ def test_resource_transformations_multiply() -> None:
     assert rules.apply({"gpu-memory": 1024, "gpu": 4}) == {"gpu": 4, "total-gpu-memory": 4096}
 
 
+FAR, NEAR = "far" * 30, "near" * 30
+
+
 @pytest.mark.parametrize(
     ("hosts", "slices"),
     [
         (["x1"], [{"universal": "x1"}]),
         (["x1", "x2"], [{"individual": {"prefix": "x", "roots": ["1", "2"]}}]),
         (["a-x", "b-x"], [{"individual": {"suffix": "-x", "roots": ["a", "b"]}}]),
+        (
+            # What only one has in common with itself is no run of its own; a host without a dash is.
+            [*(f"{FAR}-{i}-x" for i in range(4)), *(f"{NEAR}-{i}-y" for i in range(4)), "z"],
+            [
+                {"individual": {"prefix": f"{FAR}-", "suffix": "-x", "roots": ["0", "1", "2", "3"]}},
+                {"individual": {"prefix": f"{NEAR}-", "suffix": "-y", "roots": ["0", "1", "2", "3"]}},
+                {"universal": "z"},
+            ],
+        ),
     ],
 )
 def test_topology_assignments_are_packed(hosts: list[str], slices: list[dict[str, Any]]) -> None:
@@ -136,6 +148,30 @@ def test_topology_assignments_are_packed(hosts: list[str], slices: list[dict[str
     assert packed is not None
     assert [s["valuesPerLevel"][0] for s in packed["slices"]] == slices
     assert read_assignment(packed) == assignment
+    by_rack = write_assignment(TopologyAssignment(("rack",), assignment.domains))
+    assert by_rack is not None
+    assert len(by_rack["slices"]) == 1, "prefixes are of hosts alone"
+
+
+@pytest.mark.parametrize("levels", [(), ("kubernetes.io/hostname",)])
+def test_an_assignment_of_nothing_has_no_slices(levels: tuple[str, ...]) -> None:
+    for by_prefix in (True, False):
+        packed = write_assignment(TopologyAssignment(levels, ()), by_hostname_prefix=by_prefix)
+        assert packed == {"levels": list(levels), "slices": []}
+    assert write_assignment(None) is None
+
+
+def test_prefixes_are_shorter_where_there_would_be_more_than_a_thousand_runs() -> None:
+    """A thousand runs of two hosts are longer than one slice; of one more there are two, one for each letter."""
+    for pairs, prefixes in ((500, [None]), (501, ["a-", "b-"])):
+        hosts = [f"a-{i}-{k}" for i in range(pairs) for k in "01"]
+        hosts += [f"b-{i}-{k}" for i in range(500) for k in "01"]
+        domains = tuple(DomainCount((h,), 1) for h in hosts)
+        assignment = TopologyAssignment(("kubernetes.io/hostname",), domains)
+        packed = write_assignment(assignment)
+        assert packed is not None
+        assert [s["valuesPerLevel"][0]["individual"].get("prefix") for s in packed["slices"]] == prefixes
+        assert read_assignment(packed) == assignment
 
 
 def test_the_plain_form_of_v1beta1_is_read_too() -> None:

@@ -11,6 +11,7 @@ Source: pkg/scheduler/framework/plugins/defaultpreemption SelectVictimsOnNode (v
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -24,7 +25,7 @@ from fairway.scheduling.podspread import Move
 from fairway.scheduling.verdict import NO_VICTIMS, REASONS, Refusal
 
 # The start time of a pod that has not started: later than any.
-NEVER_STARTED = 2**62
+NEVER_STARTED = sys.maxsize
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,7 @@ def _runs(assignment: TopologyAssignment) -> list[Sequence[DomainCount]]:
     if not domains:
         return []
     keys = None
-    if len(domains) > 1 and assignment.levels and assignment.levels[-1] == HOSTNAME_LABEL:
+    if assignment.levels and assignment.levels[-1] == HOSTNAME_LABEL:
         keys = _prefix_keys([d.values[-1] for d in domains])
     if keys is None:
         return [domains]
