@@ -143,6 +143,21 @@ def test_devices_of_a_gang_are_promised_to_one_pod_each(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])
+def test_devices_of_a_gang_that_goes_are_somebody_elses(kind: str) -> None:
+    twin, pods = with_devices(kind, 1, "ab")
+    twin.apply([*group(kind, "g", 2), *pods])
+    twin.run_for(MINUTE_US)
+    assert not placed(twin)
+    for i in range(2):
+        twin.store.delete(Key("Pod", "default", f"g-{i}"))
+    alone = member("none", "alone", 0, gpu=0)
+    alone["spec"]["resourceClaims"] = [{"name": "r", "resourceClaimName": "b"}]
+    twin.apply([alone])
+    twin.run_for(MINUTE_US)
+    assert placed(twin) == {"alone": 1}
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
 def test_a_claim_that_a_gang_shares_is_being_allocated_while_the_first_waits(kind: str) -> None:
     twin, pods = with_devices(kind, 1, "aa")
     twin.apply([*group(kind, "g", 2), *pods])
