@@ -5,9 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from fairway.admission.door import Door
+from fairway.admission.intree import Options
+from fairway.admission.request import WebhookAnswer
 from fairway.cluster.actions import Create, Emit, Reconciliation, SetStatus, View
 from fairway.cluster.changes import Change
 from fairway.cluster.store import Store
@@ -195,6 +199,45 @@ def test_a_key_that_is_stumbled_over_under_way_is_left_out_and_comes_again() -> 
     broken.clear()
     twin.run_for(100 * S)
     assert contains.standing() == [] and twin.store.get(Key("ConfigMap", "d", "b-copy")) is not None
+
+
+def test_what_somebody_outside_is_asked_about_keeps_what_comes_after_it() -> None:
+    """And goes on from there once there is an answer, once for all."""
+
+    def reconcile(view: View, key: Key, _now_us: int) -> Reconciliation:
+        if view.get(Key("ConfigMap", "d", f"{key.name}-copy-1")) is not None:
+            return Reconciliation()
+        return Reconciliation(tuple(Create(config(f"{key.name}-copy-{i}")) for i in range(2)))
+
+    twin = world(controller(reconcile))
+    asked: list[tuple[Any, Any, Any]] = []
+    door = Door(twin.store, options=Options(is_served=False), later=lambda *wait: asked.append(wait))
+    twin.store.followers.append(door)
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    hook = {"name": "a.x.io", "rules": [rule], "clientConfig": {"url": "https://x"}, "sideEffects": "None"}
+    kind = "ValidatingWebhookConfiguration"
+    api = "admissionregistration.k8s.io/v1"
+    twin.store.create({"apiVersion": api, "kind": kind, "metadata": {"name": "w"}, "webhooks": [hook]})
+    twin.host.served_door = door
+    twin.apply([config("a")])
+    there = []
+    for _ in range(3):
+        twin.run_for(S)
+        there.append([o["metadata"]["name"] for o in twin.store.objects("ConfigMap")])
+        if len(asked) < len(there):
+            break
+        steps, wanted, settle = asked[-1]
+        response = {"uid": wanted.body["request"]["uid"], "allowed": True}
+        try:
+            steps.send(
+                WebhookAnswer(
+                    {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+                )
+            )
+        except StopIteration as end:
+            settle(end.value)
+    assert there == [["a"], ["a", "a-copy-0"], ["a", "a-copy-0", "a-copy-1"]]
+    assert len(asked) == 2
 
 
 def test_without_some_of_its_controllers() -> None:

@@ -290,6 +290,26 @@ def resized() -> Iterator[str]:
     yield from world.ends()
 
 
+def squeezed() -> Iterator[str]:
+    """Memory that is to be less than is used: tried again until it is, or until that is wished no more."""
+
+    def having(memory: str, **extra: Any) -> Obj:
+        return container(
+            "c", resources={"requests": {"memory": memory}, "limits": {"memory": memory}}, **extra
+        )
+
+    says = {"run-time": "forever", "memory-usage": "0s:3Gi,1m:1Gi,3m:3Gi"}
+    more: dict[str, Any] = {"restartPolicy": "Always", "meta": {"generation": 1}, "says": says}
+    world = World(node(), pod("p", having("4Gi"), **more), pod("q", having("4Gi"), **more))
+    yield from world.until(20)
+    world.patch("p", {"spec": {"containers": [having("2Gi")]}})
+    yield from world.patch("q", {"spec": {"containers": [having("2Gi")]}}).until(50)
+    yield from world.patch("q", {"spec": {"containers": [having("5Gi")]}}).until(150)
+    # What it used before under its larger limit kills nobody; what it uses next does.
+    yield from world.until(200)
+    yield from world.ends()
+
+
 def work() -> Iterator[str]:
     """Checkpoints and what is lost without them; memory that runs out; the same work taken up again."""
     world = World(node(more={"nvidia.com/gpu": "4"}))
@@ -626,7 +646,7 @@ def evicted() -> Iterator[str]:
 
 
 TOLD: tuple[Callable[[], Iterator[str]], ...] = (
-    *(lives, images, probed, leaving, refused, settings, resized, work),
+    *(lives, images, probed, leaving, refused, settings, resized, squeezed, work),
     *(members, shared, broken_stack, gated, varying, adopted, cut_off),
     *(crashes, silence, most_silent, switched_off, evicted),
 )

@@ -201,7 +201,7 @@ def world() -> Store:
             device_class("all", "device.driver == 'd.example.com'"),
             device_class("first", "device.attributes['d.example.com'].n == 0"),
         ),
-        device_class("broken", "device.attributes['d.example.com'].missing == 0"),
+        device_class("a-broken", "device.attributes['d.example.com'].missing == 0"),
         *(published("s", "a", 2), published("t", "a", 1), published("u", "b", 4), published("net", "", 9)),
         claim("taken", "s-0", all={}),
         claim("wanted", all={"count": 2}, first={}),
@@ -276,7 +276,8 @@ def test_what_nodes_and_groups_offer() -> None:
     ]
     # A class that cannot be evaluated, or is not there, offers nothing.
     store = world()
-    store.create(claim("odd", broken={}, nowhere={}, all={}))
+    asked: dict[str, Any] = {"a-broken": {}, "a-nowhere": {}, "all": {}}
+    store.create(claim("odd", **asked))
     odd = Claiming(store, [asking("one", "odd")])
     assert odd.nodes(nodes[1:2])[0].seat.allocatable == {"cpu": 1, f"{D}all": 2}
 

@@ -190,12 +190,10 @@ class Kubelet:
         starting.schedule_start(self, pod, self.nodes[pod.node], i, self.loop.now_us)
 
     def report(self, pod: PodState) -> None:
-        """Write the pod's status as it is now, or owe it while the API server cannot be reached."""
+        """Write the pod's status as it is now; not while the API server cannot be reached."""
         node = self.nodes[pod.node]
         if not (node.is_up and node.is_reachable):
-            pod.owes_status = True
             return
-        pod.owes_status = False
         key = pod.key
         obj = self.store.get(key)
         if obj is None or obj["metadata"]["uid"] != pod.uid:

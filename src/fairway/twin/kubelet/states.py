@@ -97,8 +97,6 @@ class PodState:
     """When its status tells of containers that started meanwhile."""
     is_lost = False
     """Its machine died: nothing of it runs, and nobody has said so yet."""
-    owes_status = False
-    """Something changed while the API server could not be reached."""
     sandbox_since_us = NO_TIME
     mounts_since_us = NO_TIME
     """Since when a volume of it cannot be mounted."""
@@ -257,7 +255,6 @@ POD_FIELDS: Final = (
     "deadline_ticket",
     "report_ticket",
     "is_lost",
-    "owes_status",
     "sandbox_since_us",
     "mounts_since_us",
     "prepares_since_us",

@@ -8,7 +8,7 @@ Source: pkg/kubelet/kubelet_pods.go generateAPIPodStatus (v1.36).
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 from fairway.kube.objects import Obj, status_of
 from fairway.kube.timestamps import SECOND_US, rfc3339, rfc3339_of_second
@@ -22,7 +22,7 @@ def pod_status(obj: Obj, pod: PodState, node: NodeState, phase: str, now_us: int
     """The status to write now. Keeps what others wrote: conditions not the kubelet's, the nomination."""
     old = status_of(obj)
     plan = pod.plan
-    if plan.is_plain and pod.ending is None and pod.resize is None and len(old) <= _PLAIN_FIELDS:
+    if plan.is_plain and pod.ending is None and pod.resize is None:
         plain = _plain_status(old, pod, node, phase, now_us)
         if plain is not None:
             return plain
@@ -55,10 +55,6 @@ def pod_status(obj: Obj, pod: PodState, node: NodeState, phase: str, now_us: int
         if kept in old:
             status[kept] = old[kept]
     return status
-
-
-# Fields of the status of a pod of which nobody but API server, scheduler and kubelet has said anything.
-_PLAIN_FIELDS: Final = 10
 
 
 def _plain_status(

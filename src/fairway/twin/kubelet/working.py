@@ -50,7 +50,7 @@ def plan_exit(k: Kubelet, pod: PodState, i: int) -> None:
         exit_at = Ended(code, reason, "", now_us, state.work_from_us + takes_us)
     killed_after_us = behaviour.oom_after_us
     if behaviour.memory_limit_bytes:
-        killed_after_us = _outgrown(behaviour, state.work_from_us - now_us)
+        killed_after_us = _outgrown(behaviour, state.work_from_us - now_us, k.loop.now_us - now_us)
     if killed_after_us is not None:
         oom_us = now_us + killed_after_us
         if exit_at is None or oom_us < exit_at.finished_us:
@@ -78,15 +78,17 @@ def plan_exit(k: Kubelet, pod: PodState, i: int) -> None:
             sharing.repace(k, node, pod, is_over=False)
 
 
-def _outgrown(behaviour: Behaviour, startup_us: int) -> int | None:
-    """How long after its start the kernel kills it: when it is said, or when it first uses more than its limit."""
+def _outgrown(behaviour: Behaviour, startup_us: int, ran_us: int) -> int | None:
+    """How long after its start the kernel kills it: when it is said, or when it first uses more than its limit. What it
+    used before now was under another limit."""
     limit = behaviour.memory_limit_bytes
-    found = behaviour.oom_after_us
-    for at_us, size in behaviour.memory_bytes:
-        if size > limit:
-            outgrown_us = startup_us + at_us
-            return outgrown_us if found is None else min(found, outgrown_us)
-    return found
+    said_us, steps = behaviour.oom_after_us, behaviour.memory_bytes
+    for n, (at_us, size) in enumerate(steps):
+        is_past = n + 1 < len(steps) and startup_us + steps[n + 1][0] <= ran_us
+        if size > limit and not is_past:
+            outgrown_us = max(startup_us + at_us, ran_us)
+            return outgrown_us if said_us is None else min(said_us, outgrown_us)
+    return said_us
 
 
 def _resume(k: Kubelet, pod: PodState, i: int, state: ContainerState, run_us: int) -> None:
