@@ -19,6 +19,7 @@ from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US
 from fairway.scheduling.coscheduling import CoschedulingArgs
 from fairway.scheduling.profile import DEFAULT_PROFILE, Profile
+from fairway.scheduling.verdict import Scheduled
 from fairway.twin.distributions import constant
 from fairway.twin.latency import NONE
 from fairway.twin.scheduler import SchedulerComponent
@@ -172,6 +173,23 @@ def waiting_for_others() -> Iterator[str]:
     yield from world.said()
 
 
+def short_of_room() -> Iterator[str]:
+    """A PodGroup that says how much it needs in all: it waits as one, and one that was refused is left alone a while."""
+    world = World(*(gpu_node(f"n{i}", 1) for i in range(2)), profiles=(BOTH,))
+    (asks,) = group("Coscheduling", "g", 2)
+    asks["spec"]["minResources"] = {"nvidia.com/gpu": "3"}
+    yield from world.apply(asks, *(member("Coscheduling", "g", i, gpu=1) for i in range(2))).until(20)
+    yield from world.apply(gpu_node("n2", 1)).until(30)
+    # Of another group one pod is there, and room for both at first.
+    (other,) = group("Coscheduling", "h", 2)
+    other["spec"] |= {"minResources": {"cpu": "2"}, "scheduleTimeoutSeconds": 25}
+    yield from world.apply(gpu_node("n3", 1), other, member("Coscheduling", "h", 0, gpu=1)).until(40)
+    yield from world.apply(member("Coscheduling", "h", 1, gpu=4)).until(60)
+    yield from world.delete("h-1").apply(member("Coscheduling", "h", 2, gpu=1)).until(64)
+    yield from world.delete("h-0", grace_s=30).until(120)
+    yield from world.said()
+
+
 def given_up() -> Iterator[str]:
     """Nine of ten fit, which is little enough to wait for; one is deleted, or nobody comes in time."""
     world = World(*(gpu_node(f"n{i}", 1) for i in range(9)), profiles=(BOTH,))
@@ -201,10 +219,55 @@ def together() -> Iterator[str]:
 
 TOLD: tuple[Callable[[], Iterator[str]], ...] = (
     *(one_by_one, refusals, preemption, left_alone),
-    *(waiting_for_others, given_up, together),
+    *(waiting_for_others, short_of_room, given_up, together),
 )
 
 
 @pytest.mark.parametrize("story", TOLD, ids=lambda story: story.__name__)
 def test_nothing_else_happens(story: Callable[[], Iterator[str]]) -> None:
     check_history(STORIES / f"{story.__name__}.txt", story())
+
+
+def test_what_a_cycle_would_decide_is_told_and_nothing_changed() -> None:
+    world = World(node("n", "4"), gpu_node("g", 2), profiles=(BOTH, replace(NATIVE, scheduler_name="native")))
+    list(world.apply(pod("low", "4", priority=-1), *gang("Coscheduling", "whole", 2)).until(10))
+    (large,) = group("Coscheduling", "large", 1)
+    large["spec"]["minResources"] = {"nvidia.com/gpu": "9"}
+    list(
+        world.apply(*group("Coscheduling", "few", 3), large, *group("GangScheduling", "native", 2)).until(20)
+    )
+    part = world.twin.component("default-scheduler")
+    assert isinstance(part, SchedulerComponent)
+
+    def asked(obj: Obj, **spec: Any) -> tuple[str, str]:
+        obj = {**obj, "spec": {**obj["spec"], **spec}, "status": {"phase": "Pending"}}
+        obj["metadata"] = {"uid": "u", **obj["metadata"]}
+        before = [s.next_start for s in part.schedulers.values()]
+        verdict, diagnosis = part.asked(obj)
+        assert [s.next_start for s in part.schedulers.values()] == before and not part.is_asked
+        if isinstance(verdict, Scheduled):
+            assert diagnosis is None
+            return verdict.node, ""
+        assert diagnosis is not None
+        return "" if verdict.preemption is None else verdict.preemption.node, verdict.message
+
+    version = world.twin.store.version
+    full = "no new claims to deallocate, preemption: 0/2 nodes are available: "
+    assert asked(pod("a", "3")) == ("g", "")
+    assert asked(pod("a", "4"), nodeSelector={"kubernetes.io/hostname": "n"})[0] == ""
+    found, said = asked(pod("b", "99"))
+    assert (found, said) == (
+        "",
+        f"0/2 nodes are available: 2 Insufficient cpu. {full}2 Preemption is not helpful for scheduling.",
+    )
+    for made, want in (
+        (member("Coscheduling", "few", 0, gpu=0), "pre-filter pod few-0 cannot find enough sibling pods"),
+        (member("Coscheduling", "large", 0, gpu=0), "not found"),
+        (member("Coscheduling", "nobody", 0, gpu=0), ""),
+    ):
+        assert want in asked(made)[1], made["metadata"]["name"]
+    held = member("GangScheduling", "native", 0, gpu=0)
+    assert "waiting for minCount pods from a gang" in asked(held, schedulerName="native")[1]
+    with pytest.raises(KeyError):
+        asked(pod("c"), schedulerName="nobody")
+    assert world.twin.store.version == version
