@@ -174,7 +174,7 @@ def waiting_for_others() -> Iterator[str]:
 
 
 def short_of_room() -> Iterator[str]:
-    """A PodGroup that says how much it needs in all: it waits as one, and one that was refused is left alone a while."""
+    """A PodGroup that says how much it needs in all: it waits as one; refused, it is left alone a while."""
     world = World(*(gpu_node(f"n{i}", 1) for i in range(2)), profiles=(BOTH,))
     (asks,) = group("Coscheduling", "g", 2)
     asks["spec"]["minResources"] = {"nvidia.com/gpu": "3"}
