@@ -245,3 +245,13 @@ def test_a_copy_evicts_alone() -> None:
     fork.run(EPOCH_US + 60 * S)
     assert "deletionTimestamp" in fork.store.require(Key("Pod", "d", "p"))["metadata"]
     assert world.going() == [] and world.until(60).going() == ["p"]
+    # Whoever comes to a tainted device later is seen by both.
+    for one in (world.twin, fork):
+        one.store.load(pod("late"))
+        one.store.load(claim(name="later", users=("late",)))
+        one.store.patch(
+            Key("Pod", "d", "late"),
+            {"spec": {"resourceClaims": [{"name": "e", "resourceClaimName": "later"}]}},
+        )
+        one.run_for(S)
+        assert "deletionTimestamp" in one.store.require(Key("Pod", "d", "late"))["metadata"]

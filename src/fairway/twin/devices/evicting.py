@@ -82,7 +82,8 @@ class DeviceTaintEviction:
         pool: _Pool = (spec.get("driver") or "", (spec.get("pool") or {}).get("name") or "")
         had = pool in self._slices
         slices = {s["metadata"]["name"]: s for s in self.host.store.objects(SLICE) if _pool_of(s) == pool}
-        if any(_evicting(d) for s in slices.values() for d in spec_of(s).get("devices") or ()):
+        devices = (d for s in slices.values() for d in spec_of(s).get("devices") or ())
+        if [taint for device in devices for taint in _evicting(device)]:
             self._slices[pool] = slices
         elif had:
             del self._slices[pool]
