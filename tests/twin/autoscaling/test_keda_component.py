@@ -7,6 +7,7 @@ from typing import Any
 from scalingworld import World, deployment
 
 from fairway.kube.objects import Key, Obj
+from fairway.kube.timestamps import SECOND_US
 
 HPA = "HorizontalPodAutoscaler.autoscaling"
 SO = "ScaledObject.keda.sh"
@@ -217,3 +218,49 @@ def test_an_external_scaler_without_an_address() -> None:
     world.run(60)
     (ready,) = [c for c in world.status("web", SO)["conditions"] if c["type"] == "Ready"]
     assert 'missing required parameter "scalerAddress" in [triggerMetadata]' in ready["message"]
+
+
+def test_a_target_that_goes_leaves_what_was_said_of_it() -> None:
+    """The conditions of the scaled object but `Ready`, and all beside them, stay."""
+    world = World(load=queue("4"), objects=[deployment("web"), scaled(minReplicaCount=1)])
+    world.run(300)
+    before = world.status("web", SO)
+    assert before["lastActiveTime"] and before["scaleTargetKind"] == "apps/v1.Deployment"
+    world.twin.store.delete(Key("Deployment.apps", "default", "web"))
+    world.twin.wake()
+    world.run(60)
+    after = world.status("web", SO)
+    why = 'Error getting current replicas count for ScaleTarget: deployments.apps "web" not found'
+    ready = next(c for c in after["conditions"] if c["type"] == "Ready")
+    assert (ready["status"], ready["reason"], ready["message"]) == (
+        "False",
+        "ErrorGettingCurrentReplicas",
+        why,
+    )
+
+    def others(status: Obj) -> Obj:
+        kept = [c for c in status["conditions"] if c["type"] != "Ready"]
+        return {**status, "conditions": kept}
+
+    assert others(after) == others(before)
+
+
+def test_one_trigger_of_two_that_fails_falls_back_alone() -> None:
+    fallback = {"failureThreshold": 2, "replicas": 5}
+    well = {"type": "redis", "metadata": {"listName": "jobs", "address": "redis:6379", "listLength": "10"}}
+    lost = {"type": "redis", "metadata": {"listName": "nobody", "address": "redis:6379", "listLength": "10"}}
+    both = scaled(minReplicaCount=1, fallback=fallback, triggers=[well, lost])
+    world = World(load=queue("1"), objects=[deployment("web"), both])
+    world.run(300)
+    assert world.conditions("web", SO)["Fallback"] == ("True", "FallbackExists")
+    health = world.status("web", SO)["health"]
+    assert [(name, one["status"]) for name, one in health.items()] == [
+        ("s0-redis-jobs", "Happy"),
+        ("s1-redis-nobody", "Failing"),
+    ]
+    # A copy counts failures by itself.
+    copy, failures = world.twin.fork(), health["s1-redis-nobody"]["numberOfFailures"]
+    world.run(60)
+    assert world.status("web", SO)["health"]["s1-redis-nobody"]["numberOfFailures"] > failures
+    copy.run_for(60 * SECOND_US)
+    assert copy.store.require(Key(SO, "default", "web"))["status"] == world.status("web", SO)

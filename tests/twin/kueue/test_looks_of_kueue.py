@@ -538,3 +538,11 @@ def test_what_queues_and_cohorts_say_of_themselves(fair: bool) -> None:
     (of_cohort,) = decided(world, "status", "Cohort.kueue.x-k8s.io", "all")
     assert isinstance(of_cohort, SetStatus)
     assert of_cohort.status == ({"fairSharing": {"weightedShare": 0}} if fair else {})
+
+
+def test_those_that_wait_are_woken_once_a_batch_is_over() -> None:
+    """Of a queue that has room again; so that many changes at once wake them once."""
+    world = a_world(settings=replace(DEFAULT_KUEUE, wake_batch_us=10 * SECOND_US))
+    world.apply(queue("a", 8)).run(9)
+    assert world.admitted() == ["first"]
+    assert world.run(2).admitted() == ["first", "second"]

@@ -11,10 +11,11 @@ from test_twin_properties import groups
 
 from fairway.kube.metricfamilies import Observed, Sample
 from fairway.kube.resources import parse_resources
-from fairway.kube.timestamps import MINUTE_US, SECOND_US
+from fairway.kube.timestamps import HOUR_US, MINUTE_US, SECOND_US
 from fairway.provisioning.clusterautoscaler.groups import Options
-from fairway.provisioning.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, ZONE
+from fairway.provisioning.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT, ZONE
 from fairway.provisioning.metrics import families
+from fairway.twin.distributions import constant
 from fairway.twin.latency import latency_named
 from fairway.twin.nodegroups import metrics as of_autoscaler
 from fairway.twin.nodegroups.component import ClusterAutoscaler
@@ -163,6 +164,18 @@ def test_machines_that_are_not_to_be_had_and_those_that_expire() -> None:
     expired = [k for k in found if k[:2] == ("karpenter_nodeclaims_disrupted_total", "expired")]
     assert [(k[2], *k[4:]) for k in expired] == [("default", "", "eventual")]  # its capacity type aside
     assert found[("karpenter_pods_disruption_initiated_total", *expired[0][1:])] == 1
+
+
+def test_machines_that_are_given_up_and_those_on_their_way() -> None:
+    cloud = Cloud(TYPES, boot=constant(HOUR_US))
+    twin = a_twin(pool(), job("a", "10m"), cloud=cloud)
+    twin.run_for(17 * MINUTE_US)
+    part = twin.component("karpenter")
+    assert isinstance(part, Provisioner)
+    counted = values(of_karpenter.samples(part))
+    disrupted = {k[1:]: n for k, n in counted.items() if k[0] == "karpenter_nodeclaims_disrupted_total"}
+    assert disrupted == {("registration_timeout", "default", SPOT, "", "graceful"): 1}
+    assert counted["karpenter_nodeclaims_created_total", "provisioned", "default", "false"] == 2
 
 
 def test_quantiles_are_of_the_last_ten_minutes() -> None:

@@ -212,7 +212,6 @@ class Kueue:
             for obj in store.objects(gk):
                 meta = meta_of(obj)
                 self.enqueue((JOB, Key(gk, meta.get("namespace") or "", meta["name"])))
-        self.topologies.wake_up()
 
     def _hear_workload(self, change: Change) -> None:
         self.backlog.apply(change, self.host.loop.now_us)
