@@ -201,6 +201,45 @@ def given_up() -> Iterator[str]:
     yield from world.said()
 
 
+def promised() -> Iterator[str]:
+    """A device that a waiting pod was promised is nobody else's until its time is up; then it is forgotten."""
+    v1 = "resource.k8s.io/v1"
+    pool = {"name": "n0", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d", "pool": pool, "nodeName": "n0", "devices": [{"name": "d0"}]}
+    profile = replace(
+        BOTH, coscheduling=CoschedulingArgs(permit_waiting_us=10 * SECOND_US, reject_percentage=100)
+    )
+    world = World(gpu_node("n0", 8), profiles=(profile,))
+    world.apply({"apiVersion": v1, "kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec})
+    world.apply({"apiVersion": v1, "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}})
+    asked = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
+    for name in "abc":
+        meta = {"name": name, "namespace": "default"}
+        world.apply({"apiVersion": v1, "kind": "ResourceClaim", "metadata": meta, "spec": asked})
+
+    def claiming(made: Obj, claim: str) -> Obj:
+        made["spec"]["resourceClaims"] = [{"name": "r", "resourceClaimName": claim}]
+        return made
+
+    def of_gang(number: int, claim: str = "") -> Obj:
+        made = member("Coscheduling", "g", number, gpu=9 if number == 1 else 0)
+        made["spec"]["priority"] = 5 if number > 1 else 0
+        return claiming(made, claim) if claim else made
+
+    # The second of three finds no room: the others wait, and the first holds what it was promised.
+    yield from world.apply(*group("Coscheduling", "g", 3), of_gang(0, "a"), of_gang(1), of_gang(2)).until(2)
+    yield from world.apply(claiming(pod("single"), "b")).until(8)
+    yield from world.until(14)
+    # With a device more, and one in place of the second, it comes last, and gets what is there now.
+    spec = {**spec, "pool": {**pool, "name": "n1"}, "nodeName": "n1", "devices": [{"name": "d1"}]}
+    world.apply(
+        gpu_node("n1", 8),
+        {"apiVersion": v1, "kind": "ResourceSlice", "metadata": {"name": "t"}, "spec": spec},
+    )
+    yield from world.delete("g-1").apply(of_gang(3)).until(400)
+    yield from world.said()
+
+
 def together() -> Iterator[str]:
     """GangScheduling: held back until they are all there; placed in one cycle or not at all."""
     world = World(gpu_node("n0", 2), profiles=(NATIVE,))
@@ -219,7 +258,7 @@ def together() -> Iterator[str]:
 
 TOLD: tuple[Callable[[], Iterator[str]], ...] = (
     *(one_by_one, refusals, preemption, left_alone),
-    *(waiting_for_others, short_of_room, given_up, together),
+    *(waiting_for_others, short_of_room, given_up, promised, together),
 )
 
 

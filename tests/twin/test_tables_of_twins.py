@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,11 +14,12 @@ from fairway.scheduling.profile import DEFAULT_PROFILE
 from fairway.twin import behaviour as b
 from fairway.twin.behaviour import Behaviour, BehaviourError, behaviour_of, limited, problems, said, using
 from fairway.twin.commands import CommandRun, understand
-from fairway.twin.distributions import ZERO, Distribution, constant
+from fairway.twin.distributions import ZERO, Distribution, constant, parse_distribution
 from fairway.twin.heartbeats import Heartbeats, last_renewal_us
 from fairway.twin.latency import DEFAULT, NONE
 from fairway.twin.progress import Progress, Totals, Work, identity_of, wall_us, work_after
 from fairway.twin.standard import standard_components
+from fairway.twin.streams import Streams, seed_of
 from fairway.twin.tally import Tally
 
 S, M = 1_000_000, 60_000_000
@@ -407,3 +409,73 @@ def test_what_a_tally_counts_and_observes() -> None:
     assert of_b == Observed(
         "long", ("b",), (4,), 10.0, ((0.0, 2.0), (0.5, 2.0), (0.9, 3.0), (0.99, 3.0), (1.0, 3.0))
     )
+
+
+def test_what_texts_say_of_times() -> None:
+    found = {
+        "3s": constant(3 * S),
+        3: constant(3 * S),
+        0.5: constant(500_000),
+        "constant( 2s )": constant(2 * S),
+        "uniform(1s, 1s)": Distribution("uniform", S, S),
+        "uniform(0s,3s)": Distribution("uniform", 0, 3 * S),
+        "exponential(0s)": constant(0),
+        "exponential(2s)": Distribution("exponential", 2 * S),
+        "lognormal(0s, 0.5)": constant(0),
+        "lognormal(5s, 0)": constant(5 * S),
+        "lognormal(5s, 10)": Distribution("lognormal", 5 * S, 10.0),
+    }
+    assert {text: parse_distribution(text) for text in found} == found
+    said = {"3s", "uniform(1s, 1s)", "exponential(2s)", "lognormal(5s, 10)"}
+    assert {str(parse_distribution(text)) for text in said} == said
+    for text in (
+        "uniform(3s, 1s)",
+        "lognormal(5s, 10.1)",
+        "lognormal(5s, -0.1)",
+        "lognormal(5s)",
+        "constant(1s, 2s)",
+    ):
+        with pytest.raises(ValueError, match="expected a duration"):
+            parse_distribution(text)
+    with pytest.raises(ValueError, match="with LOW at most HIGH"):
+        parse_distribution("uniform(3s, 1s)")
+    with pytest.raises(ValueError, match="with SIGMA from 0 to 10"):
+        parse_distribution("lognormal(5s, 11)")
+    assert [constant(n).is_zero for n in (0, 1)] == [True, False]
+    assert not Distribution("uniform", 0, S).is_zero
+
+
+SEED_A = 331792777117255107363955215279949205482
+DRAWN = (0.5597315745707206, 0.30538542208080166)
+FOUR = (0.6168244736131213, 0.14141929625703342, 0.0028229953418408282, 0.46806272140689675)
+VARYING = {
+    "uniform(1s, 3s)": (
+        [1_000_000, 1_500_000, 2_000_000, 2_500_000, 3_000_000],
+        [1_268_728, 2_694_867, 2_527_549],
+    ),
+    "exponential(10s)": (
+        [0, 2_876_821, 6_931_472, 13_862_944, 276_310_432],
+        [1_442_911, 18_801_563, 14_429_689],
+    ),
+    "lognormal(20s, 0.5)": (
+        [593_624, 14_274_681, 20_000_000, 28_021_642, 673_828_568],
+        [27_098_008, 19_858_250, 37_009_916],
+    ),
+}
+
+
+def test_draws_are_what_they_were() -> None:
+    """Numbers of a seed and a name: who changes them changes every recorded run."""
+    streams = Streams(7)
+    assert seed_of(7, "a") == SEED_A
+    assert (streams.stream("a").random(), streams.draw_for("x", "y")) == DRAWN
+    assert streams.draws_for("x", "y") == FOUR
+    assert streams.stream("a") is streams.stream("a")
+    for form, (quantiles, drawn) in VARYING.items():
+        found = parse_distribution(form)
+        assert [found.at_quantile(u) for u in (0.0, 0.25, 0.5, 0.75, 1.0)] == quantiles, form
+        draw = found.sampler(Random(1))
+        assert [draw() for _ in range(3)] == drawn, form
+    untouched, other = Random(1), Random(1)
+    assert [constant(5).sampler(untouched)() for _ in range(3)] == [5, 5, 5]
+    assert untouched.random() == other.random()
