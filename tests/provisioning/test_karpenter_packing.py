@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -449,3 +450,57 @@ def test_what_a_pod_excludes_on_a_node_narrows_it_for_those_after_it() -> None:
     )
     assert [[p.name for p in pods] for _, pods in found.pods_on] == [["a"]]
     assert [str(c.requirements.get("team")) for c in found.claims] == ["team In [red]"]
+
+
+_SIDES = list(product((True, False), repeat=3))
+
+
+@pytest.mark.parametrize("first", _SIDES)
+def test_what_no_two_types_have_together(first: tuple[bool, bool, bool]) -> None:
+    """Each of the right machine or not, large enough or not, to be had there or not.
+
+    Source: filterInstanceTypesByRequirements, InstanceTypeFilterError. A type is large enough only if it can be had.
+    """
+    for second in _SIDES:
+        sides = (first, second)
+        types = [
+            kind(
+                f"t{i}.x",
+                8 if is_large else 2,
+                arch="arm64" if is_right else "amd64",
+                zones=ZONES[:2],
+                sold_out=() if is_there else ((ZONES[0], "on-demand"),),
+            )
+            for i, (is_right, is_large, is_there) in enumerate(sides)
+        ]
+        asked = pod("p", "4", nodeSelector={ARCH: "arm64", ZONE: ZONES[0]})
+        found = solve(world(types), [asked])
+        fits = [is_large and is_there for _, is_large, is_there in sides]
+        if (True, True, True) in sides:
+            assert [c.type_names for c in found.claims] == [
+                [t.name for t, side in zip(types, sides, strict=True) if all(side)]
+            ]
+            continue
+        missing = [
+            text
+            for text, there in (
+                ("met the scheduling requirements", any(side[0] for side in sides)),
+                ("had enough resources", any(fits)),
+                ("had a required offering", any(side[2] for side in sides)),
+            )
+            if not there
+        ]
+        alone = {
+            "met the scheduling requirements": "met all requirements",
+            "had enough resources": "has enough resources",
+            "had a required offering": "has the required offering",
+        }
+        if len(missing) > 1:
+            want = " or ".join(missing)
+        elif missing:
+            want = alone[missing[0]]
+        elif any(fit and not side[0] for fit, side in zip(fits, sides, strict=True)):
+            want = "which had enough resources and the required offering met the scheduling requirements"
+        else:
+            want = "met the requirements/resources/offering tuple"
+        assert why(found).partition(", requirements=")[0] == f"no instance type {want}", sides

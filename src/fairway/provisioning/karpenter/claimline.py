@@ -57,7 +57,7 @@ class ClaimLine:
         self._sequence = 0
         self._order: list[int] = []
         """The claims as they were sorted last, a new one at the end."""
-        self._changed = -1
+        self._changed: int | None = None
         """The claim that is new or got a pod since."""
         self._sorts = 0
 
@@ -90,8 +90,8 @@ class ClaimLine:
 
     def settle(self) -> None:
         """Sort them, as is done before a pod tries them."""
-        index, self._changed = self._changed, -1
-        if index < 0:
+        index, self._changed = self._changed, None
+        if index is None:
             return
         order, count = self._order, len(self.claims[index].pods)
         last = len(order) - 1
@@ -141,7 +141,6 @@ class ClaimLine:
             claim = self.claims[index]
             claim.rank = (len(claim.pods), at)
             self._classes.setdefault(claim.requirements, []).append((claim.rank, index))
-        self._sequence = max(self._sequence, len(self._order))
         self._sorts += 1
 
     def _enter(self, claim: Claim, index: int) -> None:
@@ -159,7 +158,7 @@ class ClaimLine:
         lines = [self._classes[labels] for labels in classes]
         steps = 0
         try:
-            for _, index in merge(*lines) if len(lines) > 1 else lines[0] if lines else ():
+            for _, index in merge(*lines):
                 steps += 1
                 if index not in tried.never:
                     yield index
