@@ -428,6 +428,8 @@ class Controller(Life):
             )  # a task is known to scancel by its array's id alone (job_str_signal)
         if all(job.finished for job in jobs):
             raise SlurmError("ALREADY_DONE")
+        if jobs[0].het_offset and jobs[0].pending:
+            raise SlurmError("NOT_WHOLE_HET_JOB")
         for job in jobs:
             self._may(job, user)
             if job.finished:

@@ -19,6 +19,7 @@ from fairway.slurm.behaviours import BadHint, known
 from fairway.slurm.commands import jobtext
 from fairway.slurm.commands.call import Call, Quit
 from fairway.slurm.commands.environment import batch_variables
+from fairway.slurm.commands.hetvariables import het_variables
 from fairway.slurm.commands.site import Site
 from fairway.slurm.lifecycle import Behaviour
 from fairway.slurm.model.job import Job
@@ -424,6 +425,7 @@ class Host:
     def _start_script(self, job: Job, streams: tuple[int, int, int]) -> None:
         path = self.bin / f"job{job.job_id:05d}" / "slurm_script"
         environment = dict(job.request.environment) | batch_variables(self.site, job)
+        environment |= het_variables(self.site, job)
         environment |= {"FAIRWAY_AS": job.user, "FAIRWAY_SOCKET": str(self.bin / "socket")}
         environment["PATH"] = f"{self.bin / 'jobs'}:{self.bin}:{environment.get('PATH', os.defpath)}"
         cwd = self.site.real_path(job.request.work_dir)

@@ -1,0 +1,87 @@
+"""What users and operators do to jobs that are there, and what is left of them. Answers are a real 22.05.8's."""
+
+from __future__ import annotations
+
+import pytest
+from slurmworld import World, world
+
+
+def reasons(w: World) -> list[str]:
+    return w.type("squeue -h -a -t all -S i -o '%i %t %r'")[1].splitlines()
+
+
+def held() -> World:
+    w = world()
+    for options in ("--begin=now+1hour", "-H", "-H"):
+        w.type(f"sbatch -n1 {options} --wrap true", "alice")
+    return w
+
+
+def test_what_an_operator_holds_its_user_does_not_release() -> None:
+    w = held()
+    assert w.type("scontrol hold 1", "root")[0] == 0
+    assert w.type("scontrol hold 1", "alice") == (0, "", "")
+    code, _, said = w.type("scontrol release 1", "alice")
+    assert (code, said.splitlines()[0]) == (1, "Access/permission denied for job 1")
+    assert w.type("scontrol uhold 1", "root")[0] == 0 and reasons(w)[0] == "1 PD JobHeldUser"
+    assert w.type("scontrol release 1", "alice")[0] == 0 and reasons(w)[0] == "1 PD None"
+
+
+def test_names_mean_every_job_of_that_name() -> None:
+    w = held()
+    assert w.type("scontrol hold name=wrap", "alice") == (0, "", "")
+    assert [line.split()[2] for line in reasons(w)] == ["JobHeldUser"] * 3
+    denied = w.type("scontrol update jobname=wrap timelimit=3", "bob")[2].splitlines()
+    assert denied == [f"Invalid user id for job {number}" for number in (1, 2, 3)]
+    nobody = w.type("scontrol update jobname=wrap userid=bob timelimit=3", "root")[2]
+    assert nobody == "scontrol: error: No jobs with user ID 1002 and name 'wrap'\n"
+
+
+def test_what_is_not_known_is_not_suspended() -> None:
+    w = world()
+    assert w.type("scontrol suspend 99", "root") == (1, "", "Unexpected message received for job 99\n")
+
+
+@pytest.mark.parametrize(
+    ("until", "limit"), [("now+3minutes", "4:00"), ("now+269", "5:00"), ("now+265", "5:00")]
+)
+def test_the_end_of_a_running_job_comes_earlier_by_whole_minutes(until: str, limit: str) -> None:
+    w = world()
+    w.type("sbatch -n1 -t 5 --wrap true", "alice")
+    w.run(4)
+    assert w.type(f"scontrol update jobid=1 endtime={until}", "alice")[0] == 0
+    assert w.type("squeue -h -o %l")[1] == f"{limit}\n"
+    assert (
+        w.type("scontrol update jobid=1 endtime=now+1hour", "alice")[2]
+        == "Access/permission denied for job 1\n"
+    )
+
+
+def test_tasks_cancelled_before_they_have_a_record_leave_none() -> None:
+    w = world()
+    w.type("sbatch -n1 -H --array=1-5 --wrap true", "alice")
+    assert w.type("scancel 1_2 1_[4-5]", "alice") == (0, "", "")
+    assert reasons(w) == ["1_[1,3] PD JobHeldUser"]
+    assert w.type("sbatch --parsable -H --wrap true", "alice")[1] == "2\n"
+
+
+def test_a_waiting_component_is_not_cancelled_alone() -> None:
+    w = world()
+    w.type("sbatch -n1 -H : -n1 --wrap true", "alice")
+    code, _, said = w.type("scancel 2", "alice")
+    assert (code, "individual component" in said) == (60, True)
+    assert "Invalid job array" in w.type("sbatch -n1 --array=1-2 : -n1 --wrap true", "alice")[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--gres=", "Batch job submission failed: Invalid Trackable RESource (TRES) specification"),
+        ("--gpus=1.5", "Batch job submission failed: Invalid Trackable RESource (TRES) specification"),
+        ("--gres=gpu:1,gpu:h100:1", "Invalid GRES specification (with and without type identification)"),
+    ],
+)
+def test_what_sbatch_refuses_before_there_is_a_number(options: str, said: str) -> None:
+    w = world()
+    assert w.type(f"sbatch {options} --wrap true", "alice") == (1, "", f"sbatch: error: {said}\n")
+    assert w.type("sbatch --parsable -H --wrap true", "alice")[1] == "1\n"
