@@ -264,3 +264,13 @@ def test_one_trigger_of_two_that_fails_falls_back_alone() -> None:
     assert world.status("web", SO)["health"]["s1-redis-nobody"]["numberOfFailures"] > failures
     copy.run_for(60 * SECOND_US)
     assert copy.store.require(Key(SO, "default", "web"))["status"] == world.status("web", SO)
+
+
+def test_a_copy_polls_as_the_original() -> None:
+    world = World(load=queue("0s:0,10m:4,30m:0"), objects=[deployment("web"), scaled()])
+    world.run(700)
+    copy = world.twin.fork()
+    world.run(4000)
+    copy.run_for(4000 * SECOND_US)
+    assert copy.digest() == world.twin.digest()
+    assert copy.store.require(Key(SO, "default", "web"))["status"] == world.status("web", SO)

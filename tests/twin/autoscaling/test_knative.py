@@ -217,3 +217,23 @@ def test_looks_are_left_out_while_nothing_changes() -> None:
     world.run(86_400)
     assert looks < 100
     assert pods_wanted(world) == 5
+
+
+def test_the_whole_of_what_an_autoscaler_says() -> None:
+    world = World(load=load("0s:5,5m:0"), objects=[service()])
+    for seconds, pods, is_active in ((120, 1, ("True", "")), (600, 0, ("False", "NoTraffic"))):
+        world.run(seconds)
+        said = world.status("model-00001", PA)
+        assert world.conditions("model-00001", PA) == {
+            "Active": is_active,
+            "Ready": is_active,
+            "SKSReady": ("True", ""),
+            "ScaleTargetInitialized": ("True", ""),
+        }
+        assert {k: v for k, v in said.items() if k != "conditions"} == {
+            "actualScale": pods,
+            "desiredScale": pods,
+            "metricsServiceName": "model-00001-private",
+            "serviceName": "model-00001",
+            "observedGeneration": 1,
+        }

@@ -383,3 +383,20 @@ def test_what_they_use_follows_the_load_step_by_step() -> None:
     assert (first, memory) == (second, ())
     assert [level for _, level in first] == [1000, 2000, 500]
     assert first[2][0] - first[1][0] == 120 * SECOND_US
+
+
+def test_a_config_map_alone_lets_pods_use_what_it_says() -> None:
+    world = World(objects=[deployed("web", 2)])
+    world.run(10)
+    assert "Pod" not in world.room.kinds
+    text = "workloads: [{name: web, each: {cpu: 2}}]"
+    meta = {"name": "l", "labels": {"fairway.dev/load": ""}}
+    world.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"a": text}})
+    world.run(10)
+    kubelet = world.twin.component("kubelet")
+    assert isinstance(kubelet, Kubelet)
+    assert [state.plan.behaviours[0].cpu_milli[-1][1] for state in kubelet.pods.values()] == [2000, 2000]
+    # A pod that comes later is one of them.
+    world.twin.store.patch(Key("Deployment.apps", "default", "web"), {"spec": {"replicas": 3}})
+    world.run(10)
+    assert [state.plan.behaviours[0].cpu_milli[-1][1] for state in kubelet.pods.values()] == [2000] * 3

@@ -249,3 +249,14 @@ def test_how_many_pods_are_changed_at_a_time(mode: str, replicas: int, minutes: 
     assert world.status("web", VPA)["conditions"] == [
         {"type": "RecommendationProvided", "status": "True", "lastTransitionTime": "2026-01-05T00:01:00Z"}
     ]
+
+
+@pytest.mark.parametrize("after_s", [30, 600])
+def test_a_copy_recommends_as_the_original(after_s: int) -> None:
+    world = World(load=busy(), objects=[deployment("web", 3), vertical("InPlaceOrRecreate")])
+    world.run(after_s)
+    copy = world.twin.fork()
+    world.run(1800)
+    copy.run_for(30 * MINUTE_US)
+    assert copy.store.require(Key(VPA, "default", "web"))["status"] == world.status("web", VPA)
+    assert copy.digest() == world.twin.digest()
