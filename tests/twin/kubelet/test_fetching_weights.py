@@ -162,3 +162,39 @@ def test_without_stores_the_kubelet_has_none() -> None:
     twin.run(EPOCH_US + 10 * S)
     kubelet: Any = twin.host.parts["kubelet"]
     assert kubelet.stores is None and started_s(twin, "p") == 2.0
+
+
+def test_what_was_used_longest_ago_goes_first() -> None:
+    line = Line(Store("s", GB, 0, 10, ()))
+    for model in ("a", "b"):
+        line.keep("n", model, 4)
+    assert [line.finds("n", "a"), line.finds("n", "c"), line.finds("m", "a")] == [True, False, False]
+    line.keep("n", "c", 6)
+    assert line.caches == {"n": {"a": 4, "c": 6}}, "there is room for both, to the byte"
+    line.keep("n", "a", 5)
+    assert line.caches == {"n": {"a": 5}}, "it is larger now, and the other has no room beside it"
+    line.keep("n", "d", 11)
+    line.keep("m", "d", 10)
+    assert line.caches == {"n": {"a": 5}, "m": {"d": 10}}
+    copied = line.copy()
+    line.keep("n", "e", 10)
+    assert (line.caches["n"], copied.caches["n"]) == ({"e": 10}, {"a": 5})
+
+
+def test_readers_of_a_node_share_a_transfer_where_it_keeps_models() -> None:
+    for cache, transfers in ((0, 3), (10, 2)):
+        line = Line(Store("s", 8, 0, cache, ()))
+        assert line.next_us() == -1
+        for uid, where in (("p", "n"), ("q", "n"), ("r", "m")):
+            line.begin(where, "a", 4, (uid, 0))
+        assert len(line.transfers) == transfers == line.begun
+        # Eight bytes a second, four for each transfer; a third of eight is rounded down.
+        assert line.next_us() == {2: 1_000_000, 3: 1_500_001}[transfers]
+        line.leave(("p", 0))
+        left = {number: [r[0] for r in one.readers] for number, one in line.transfers.items()}
+        assert left == ({1: ["q"], 2: ["r"]} if cache else {2: ["q"], 3: ["r"]})
+        line.leave(("q", 0))
+        line.begin("n", "a", 4, ("s", 0))
+        line.advance(line.next_us())
+        assert [[r[0] for r in one.readers] for one in line.done()] == [["r"], ["s"]]
+        assert (line.next_us(), line.transfers, line.readers, line.coming) == (-1, {}, {}, {})

@@ -488,6 +488,17 @@ def adopted() -> Iterator[str]:
     )
     world.apply(pod("goes", container("c", "sleep 900"), terminationGracePeriodSeconds=40))
     world.apply(pod("timed", container("c", "sleep 900"), activeDeadlineSeconds=60))
+    probe = {"periodSeconds": 5, "tcpSocket": {"port": 80}}
+    side = container("side", restartPolicy="Always", readinessProbe=probe)
+    says = {
+        "run-time": "forever",
+        "run-time.side": "forever",
+        "liveness-fails": "40s-60s",
+        "readiness-fails.side": "50s-70s",
+    }
+    world.apply(
+        pod("probed", container("c", livenessProbe=probe), initContainers=[side], says=says, **policy)
+    )
     asks = {"requests": {"cpu": "1"}}
     world.apply(pod("grows", container("c", "sleep 900", resources=asks), meta={"generation": 1}))
     yield from world.until(25)
