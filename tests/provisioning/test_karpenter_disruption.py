@@ -9,7 +9,10 @@ from karpenterworlds import context, kind, pod, pool, state_node, wants, world
 
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import parse_rfc3339
+from fairway.provisioning.karpenter.disruption.balanced import is_worth_it
 from fairway.provisioning.karpenter.disruption.budgets import allowed_disruptions
+from fairway.provisioning.karpenter.disruption.candidates import candidates
+from fairway.provisioning.karpenter.disruption.commands import Command
 from fairway.provisioning.karpenter.disruption.consolidation import Outcome
 from fairway.provisioning.karpenter.disruption.context import DisruptionContext
 from fairway.provisioning.karpenter.disruption.methods import decide
@@ -379,3 +382,27 @@ def test_balanced_leaves_what_saves_little_for_much() -> None:
     free = pool(disruption={"budgets": [{"nodes": "100%"}]})
     assert shown(run(nodes, [free])) == ("Underutilized", "single", "delete: [a]")
     assert shown(run(nodes, [BALANCED])) is None
+
+
+def test_static_pools_do_not_end_the_search_for_empty_nodes() -> None:
+    static = pool("a-static", replicas=1, disruption={"consolidateAfter": "Never"})
+    nodes = [state_node("a", SMALL, owner="a-static"), state_node("b", SMALL)]
+    assert shown(run(nodes, [static, FREE])) == ("Empty", "empty", "delete: [b]")
+    never = pool("never", disruption={"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]})
+    outcome = run([*nodes, state_node("c", SMALL, owner="never")], [static, never, FREE])
+    assert shown(outcome) == ("Empty", "empty", "delete: [b]")
+    assert said(outcome) == ['NodePool "never" has consolidation disabled']
+
+
+def test_what_costs_a_micro_dollar_is_weighed_too() -> None:
+    """The savings of a command over two balanced pools are divided by what goes, however little that is."""
+    cheap = kind("c.cheap", 4, price=1)
+    free = kind("f.free", 4, price=0)
+    pools = [
+        pool(n, disruption={"consolidationPolicy": "Balanced", "budgets": [{"nodes": "100%"}]}) for n in "pq"
+    ]
+    nodes = [busy("a", cheap, owner="p"), busy("b", free, owner="q"), busy("c", cheap, owner="q")]
+    context_ = made(nodes, pools, [cheap, free])
+    gone = [c for c in candidates(context_)[0] if c.name in "ab"]
+    assert sum(c.price for c in gone) == 1
+    assert not is_worth_it(context_, Command("Underutilized", "multi", tuple(gone)))

@@ -140,3 +140,14 @@ def test_break_even_is_the_last_hazard_that_pays() -> None:
     assert spot_economics(10, 5, 0.1, Checkpoints(1.0)).break_even_hazard_per_h == break_even_hazard(
         2.0, Checkpoints(1.0)
     )
+
+
+@pytest.mark.parametrize("large_first", [True, False])
+@pytest.mark.parametrize(("share", "memory_gib"), [(3 / 7, 18), (2 / 7, 9)])
+def test_larger_slices_are_placed_before_smaller_ones(
+    share: float, memory_gib: int, large_first: bool
+) -> None:
+    """However they are listed: a 4g fits in the first half of a GPU alone, which smaller slices would take."""
+    small, large = Service("small", memory_gib << 30, share, 2), Service("large", 18 << 30, 4 / 7, 2)
+    services = [large, small] if large_first else [small, large]
+    assert rightsize(services, _model("A100-SXM4-40GB"), 1).gpus_cut == 2
