@@ -164,6 +164,9 @@ def _run(job: dict[str, Any], script: str, **extra: str) -> str:
         ("srun --ntasks=2 -c4 echo a", "a"),
         ("module load cuda; echo $SLURM_CPUS_PER_TASK", "4"),
         ("scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1", "leader"),
+        ("srun --nodes=1 --ntasks=1 -w leader hostname --ip-address", "leader"),
+        ("srun -N1 --nodelist=leader hostname -I", "leader"),
+        ("scontrol requeue 7 2> /dev/null || echo no", "no"),
         ("torchrun() { echo torchrun $#; }; srun python -u train.py --lr 1", "python"),
     ],
 )
@@ -172,6 +175,25 @@ def test_the_prologue_stands_for_slurm(tmp_path: Path, line: str, said: str) -> 
     if "python" in line:
         line = "python() { echo python; }; " + line
     assert _run(job, line, MASTER_ADDR="leader") == said
+
+
+@pytest.mark.parametrize(
+    ("line", "is_lost"),
+    [
+        ("scontrol show hostnames $SLURM_JOB_NODELIST", False),
+        ("trap 'scontrol requeue $SLURM_JOB_ID' USR1", True),
+        ("x=$(scontrol show job $SLURM_JOB_ID)", True),
+        ("./sbatch_report", False),
+    ],
+)
+def test_commands_that_ask_a_slurmctld_are_spoken_of(tmp_path: Path, line: str, is_lost: bool) -> None:
+    (one,) = converted(tmp_path, "-N1", body=line).scripts
+    assert [note.kind for note in one.notes if note.text == line] == [LOST] * is_lost
+
+
+def test_one_task_without_a_configuration_is_one_pod_and_no_more_is_said(tmp_path: Path) -> None:
+    (one,) = converted(tmp_path, "-n1 --gpus=2").scripts
+    assert not one.notes
 
 
 def requests(random: Random) -> Iterator[str]:

@@ -212,3 +212,33 @@ def test_counts_of_features_are_told_apart_in_brackets_alone(constraint: str, ac
     more = "NodeName=n5 CPUs=32 RealMemory=256000 Feature=h200\nPartitionName=all Nodes=ALL\n"
     code, _, _ = world(nodes=NODES + more).type(f"sbatch -p all -N2 -C '{constraint}' -t 5 --wrap true")
     assert (code == 0) == accepted
+
+
+@pytest.mark.parametrize(
+    ("partition", "options", "cpus", "memory"),
+    [
+        ("of", "--gpus=2", 8, 16000),
+        ("of", "--gpus=2 -c 1", 1, 16000),
+        ("of", "--gres=gpu:2 --mem=500", 8, 500),
+        ("of", "-n 1", 1, 1000),
+        ("p1", "--gpus=2", 4, 4000),
+    ],
+)
+def test_gpus_bring_cpus_and_memory(partition: str, options: str, cpus: int, memory: int) -> None:
+    of = "PartitionName=of Nodes=n3 DefCpuPerGPU=4 DefMemPerGPU=8000\n"
+    w = world("DefCPUPerGPU=2\n", NODES + of)
+    assert not w.ctl.cluster.conf.problems
+    _, said, _ = w.type(f"sbatch -p {partition} {options} -t 5 --wrap true")
+    w.run(3)
+    job = w.ctl.cluster.jobs[int(said.split()[-1])]
+    assert (job.alloc_tres["cpu"], job.alloc_tres["mem"]) == (cpus, memory)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"), [("-c 2", "MaxMemPerLimit"), ("-c 1", "None"), ("-n 2", "None")]
+)
+def test_memory_of_all_cpus_counts_against_that_of_a_node(options: str, reason: str) -> None:
+    w = world(nodes=NODES + "PartitionName=of Nodes=n3 MaxMemPerNode=10000\n")
+    _, said, _ = w.type(f"sbatch -p of --mem-per-cpu=9000 {options} -t 5 --wrap true")
+    w.run(3)
+    assert w.ctl.cluster.jobs[int(said.split()[-1])].reason == reason

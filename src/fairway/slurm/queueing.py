@@ -188,9 +188,17 @@ def partition_reason(cluster: Cluster, job: Job, part: Partition, *, min_time: b
     most_cpu, most_node = part.max_mem_per_cpu, part.max_mem_per_node
     if job.mem_per_cpu is not None and most_cpu and most_cpu < INFINITE and job.mem_per_cpu > most_cpu:
         return "MaxMemPerLimit"
+    if job.mem_per_cpu is not None and most_node and job.mem_per_cpu * _cpus_a_node(job) > most_node:
+        return "MaxMemPerLimit"
     if job.mem_per_node is not None and most_node and job.mem_per_node > most_node:
         return "MaxMemPerLimit"
     return "" if may_use(job, part) else NOT_PERMITTED
+
+
+def _cpus_a_node(job: Job) -> int:
+    """As many as a node has for the job at least, as far as it says so (_valid_pn_min_mem)."""
+    tasks = max(job.ntasks_per_node, -(-job.num_tasks // job.max_nodes) if job.max_nodes else 1, 1)
+    return max(tasks * job.cpus_per_task, job.request.node_min_cpus or 0)
 
 
 def not_permitted(job: Job, part: Partition, reason: str) -> tuple[str, str] | None:

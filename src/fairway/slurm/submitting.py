@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 
-from fairway.slurm import dependencies, features, limits, memorylimits, reservations
+from fairway.slurm import dependencies, features, limits, reservations, widening
 from fairway.slurm.cluster import Cluster, billing_of
 from fairway.slurm.conf import Configuration
 from fairway.slurm.limits import Ask
@@ -45,7 +45,8 @@ def make_job(cluster: Cluster, request: JobRequest, user: str, now: int) -> Job:
     account = request.account or (assoc.account if assoc else "")
     qos = qos_of(cluster, request.qos, assoc)
     _check_partitions(cluster, request, parts, user)
-    memorylimits.widen(cluster, request, parts[0])
+    widening.widen(cluster, request, parts[0])
+    widening.default_per_gpu(cluster, request, parts[0])
     job = _record(cluster, request, user, account, qos.name if qos else "", assoc, parts, now)
     job.licenses = licenses_of(cluster, request.licenses)
     _check_gres(cluster, job)

@@ -47,6 +47,9 @@ def set_field(
     key = key.lower()
     low = value.lower()
     partition.settings[key] = value
+    if key in ("defcpupergpu", "defmempergpu"):
+        before = partition.settings.get("jobdefaults", "")
+        partition.settings["jobdefaults"] = f"{before},{key}={value}".lstrip(",")
     if key == "nodes":
         return _set_nodes(partition, value, index, sets)
     if key in _NUMBERS:

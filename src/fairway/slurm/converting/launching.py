@@ -22,7 +22,9 @@ _MPI = re.compile(r"(^|[\s;&|(])(mpirun|mpiexec)\b|\bsrun\b.*--mpi[= ](?!none)")
 _SRUN = re.compile(r"(^|[\s;&|(])srun\b(?P<rest>.*)")
 _PYTHON = re.compile(r"\b(python[\d.]*|torchrun|ipython)\b|\.py\b")
 _SLURM_COMMANDS = ("sbatch", "squeue", "scancel", "sacct", "sinfo", "salloc", "sbcast", "sattach", "sgather")
-_COMMAND = re.compile(rf"(^|[\s;&|($`])({'|'.join(_SLURM_COMMANDS)})\b")
+_COMMAND = re.compile(
+    rf"(^|[\s;&|($`'\"])({'|'.join(_SLURM_COMMANDS)}|scontrol(?!\s+show\s+hostnames?\b))(?=[\s;&|)`'\"]|$)"
+)
 _MODULE = re.compile(r"^\s*(module|ml)\s+(.*)")
 _VARIABLE = re.compile(r"\$\{?(SLURM_\w+)")
 KNOWN = frozenset(
@@ -110,12 +112,21 @@ if [ -n "${SLURM_ARRAY_TASK_COUNT:-}" ]; then
 fi
 module() { :; }
 ml() { :; }
-scontrol() { echo "$SLURM_JOB_NODELIST"; }
+scontrol() {
+  case "$1 $2" in
+    "show hostname"|"show hostnames") echo "$SLURM_JOB_NODELIST" ;;
+    *) echo "scontrol: there is no slurmctld" >&2; return 1 ;;
+  esac
+}
 # srun [options] command: the command, once in this pod; Python with several tasks through torchrun.
+# `srun -w HEAD hostname -I` is HEAD's name, in every pod.
 srun() {
+  local where=""
   while [ $# -gt 0 ]; do
     case "$1" in
       --) shift; break ;;
+      -w|--nodelist) where="$2"; shift 2 ;;
+      --nodelist=*) where="${1#*=}"; shift ;;
       --*=*) shift ;;
       --@LONG@) shift 2 ;;
       --*) shift ;;
@@ -124,6 +135,7 @@ srun() {
       *) break ;;
     esac
   done
+  if [ -n "$where" ] && [ "$1" = hostname ]; then echo "$where"; return; fi
   if [ -n "${OMPI_MCA_orte_default_hostfile:-}" ]; then mpirun -n "$SLURM_NTASKS" "$@"; return; fi
   case "$1" in
     python*)

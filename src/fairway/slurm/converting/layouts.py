@@ -92,7 +92,7 @@ def _nodes(part: Part, tasks: int, largest: NodeConf | None, say: Say) -> int:
     if largest is not None:
         most = _gpus(largest)
         return max(-(-cpus // largest.cpus), -(-gpus // most) if most else 1, 1)
-    if tasks > 1 or sum(request.tres_per_job.values()) > 1:
+    if tasks > 1 or (request.num_tasks is None and sum(request.tres_per_job.values()) > 1):
         where = part.where("ntasks", "gpus", "gpus-per-task", "ntasks-per-gpu")
         why = "Slurm spreads it over as many nodes as it takes; here it is one pod on one node"
         say(where, CHANGED, why, "Say --nodes, or give the site's configuration with --conf")

@@ -71,6 +71,15 @@ _PARTITION = {
     "alternate": (LOST, "a queue has no other one", "Use MultiKueue"),
 }  # fmt: skip
 
+# Values of those that ask for nothing.
+_PLAIN = {
+    "maxtime": ("infinite", "unlimited", "-1"), "maxnodes": ("infinite", "unlimited"), "minnodes": ("0", "1"),
+    "maxcpuspernode": ("infinite", "unlimited"), "maxmempernode": ("0", "unlimited"),
+    "maxmempercpu": ("0", "unlimited"), "priorityjobfactor": ("1",), "prioritytier": ("1",), "gracetime": ("0",),
+    "preemptmode": ("off",), "overtimelimit": ("0",),
+}  # fmt: skip
+_NOTHING = ("no", "all")
+
 
 @dataclass(slots=True)
 class ConvertedSite:
@@ -160,11 +169,11 @@ def _settings(site: SiteFolder, notes: list[Note]) -> None:
     for line in read_lines(site.conf.texts["slurm.conf"], "slurm.conf", _SECTIONS, included).lines:
         if line.first == "partitionname":
             for key, value in line.pairs.items():
-                if key in _PARTITION and key not in _CARRIED:
+                plain = value.lower() in (*_NOTHING, *_PLAIN.get(key, ()))
+                if key in _PARTITION and key not in _CARRIED and not plain:
                     kind, why, do = _PARTITION[key]
-                    if (key, value) not in (("priorityjobfactor", "1"), ("prioritytier", "1")):
-                        text = f"PartitionName={line.pairs['partitionname']} {key}={value}"
-                        notes.append(Note(line.file, line.number, kind, text[:80], why, do))
+                    text = f"PartitionName={line.pairs['partitionname']} {key}={value}"
+                    notes.append(Note(line.file, line.number, kind, text[:80], why, do))
         elif line.first not in ("nodename", "nodeset"):
             for key, value in line.pairs.items():
                 if key in _site_keys() and value.lower() not in ("0", "no", "(null)", "none"):
