@@ -82,6 +82,14 @@ MESSAGES: dict[str, tuple[dict[str, Any], str]] = {
         {"expression": "false", "messageExpression": "' '"},
         "failed expression: false",
     ),
+    "an expression as long as may be": (
+        {"expression": "false", "message": "m", "messageExpression": f"'{'x' * 5118}ä'"},
+        "x" * 5118 + "ä",
+    ),
+    "one of a byte more gives way": (
+        {"expression": "false", "message": "m", "messageExpression": f"'{'x' * 5119}ä'"},
+        "m",
+    ),
     "an error is the message": (
         {"expression": "object.missing == 1"},
         "expression 'object.missing == 1' resulted in error: no such key: missing",
@@ -90,6 +98,11 @@ MESSAGES: dict[str, tuple[dict[str, Any], str]] = {
         {"expression": "nope"},
         "compilation error: compilation failed: ERROR: <input>:1:1: undeclared reference to 'nope' (in container "
         "'')\n | nope\n | ^",
+    ),
+    "a call that does not end": (
+        {"expression": "format.uri().validate('x'"},
+        "compilation error: compilation failed: ERROR: <input>:1:26: Syntax error: missing ')' at '<EOF>'\n"
+        " | format.uri().validate('x'\n | .........................^",
     ),
     "not a bool": ({"expression": "1"}, "compilation error: must evaluate to bool but got int"),
 }
@@ -130,6 +143,25 @@ def test_warn_and_audit_let_it_through() -> None:
     noted = json.loads(outcome.audit["validation.policy.admission.k8s.io/validation_failure"])
     want = {"message": "never", "policy": "p", "binding": "b", "expressionIndex": 0}
     assert noted == [{**want, "validationActions": ["Warn", "Audit"]}]
+
+
+def test_of_many_failures_so_many_are_noted() -> None:
+    many = [{"expression": "false", "message": str(i)} for i in range(51)]
+    outcome = world(policy(*many), binding("Audit")).validate(request(pod()))
+    assert isinstance(outcome, Admitted)
+    noted = json.loads(outcome.audit["validation.policy.admission.k8s.io/validation_failure"])
+    assert [n["message"] for n in noted] == [str(i) for i in range(50)]
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [("x" * 10_240, "x" * 10_240), ("x" * 10_241, "x" * 10_240), ("ä" * 5_121, "ä" * 5_120)],
+)
+def test_an_audit_annotation_has_so_many_bytes(text: str, want: str) -> None:
+    noting = policy({"expression": "true"}, auditAnnotations=[{"key": "k", "valueExpression": f"' {text} '"}])
+    outcome = world(noting, binding()).validate(request(pod()))
+    assert isinstance(outcome, Admitted)
+    assert outcome.audit["p/k"] == want
 
 
 # Who is asked. name → (policy changes, binding changes, is it asked?)

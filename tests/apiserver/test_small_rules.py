@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fairway.apiserver import nodettl
 from fairway.apiserver.conditions import condition_of
 from fairway.apiserver.controlplanepods import ControlPlanePods
 from fairway.apiserver.events import KubeEvents, StoredEvents
@@ -16,6 +17,7 @@ from fairway.apiserver.nodettl import ANNOTATION, NodeTtl
 from fairway.apiserver.requestmeter import RequestMeter
 from fairway.apiserver.requests import parse
 from fairway.apiserver.wire.messages import Request
+from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.store import Store
 from fairway.errors import UserError
 from fairway.kube.objects import Key, Obj
@@ -119,6 +121,43 @@ def test_the_annotation_follows_the_size_with_slack() -> None:
     assert [resize(n) for n in (1, 100, 101, 100, 90, 89, 90, 101, 500, 501, 450, 449)] == [
         *("0", "0", "15", "15", "15", "0", "0", "15", "15", "30", "30", "15")
     ]
+
+
+class OfSize:
+    """A host of so many nodes."""
+
+    def __init__(self, part: NodeTtl) -> None:
+        self.nodes, self.now_us = 0, 0
+        it: Any = self
+        self.store = self.loop = it
+        part.attach(it)
+
+    def register(self, _name: str, handler: Any) -> Any:
+        return handler
+
+    def count(self, _kind: str) -> int:
+        return self.nodes
+
+    def objects(self, _kind: str) -> list[Obj]:
+        return []
+
+
+def test_the_slack_of_every_size() -> None:
+    part = NodeTtl()
+    host = OfSize(part)
+    node: Obj = {"metadata": {"name": "n"}}
+    for nodes, step in (
+        *((100, 0), (101, 1), (500, 1), (501, 2), (1000, 2), (1001, 3), (2000, 3), (2001, 4), (10000, 4)),
+        *((10001, 5), (9000, 5), (8999, 4), (1800, 4), (1799, 3), (900, 3), (899, 2), (450, 2), (449, 1)),
+        *((90, 1), (89, 0), (0, 0), (10001, 5), (0, 0)),
+    ):
+        host.nodes = nodes
+        part.observe(Change(1, DELETED, Key("Node", "", "n"), node, node))
+        assert part._step == step, nodes
+    assert (
+        *((0, 100, 0), (90, 500, 15), (450, 1000, 30), (900, 2000, 60), (1800, 10000, 300)),
+        (9000, 2**31 - 1, 600),
+    ) == nodettl._SIZES
 
 
 # When has all of an archive come?

@@ -27,7 +27,7 @@ from fairway.kube.objects import Obj, name_of
 MAX_MESSAGE = 5 * 1024
 """Bytes of a messageExpression's result. Source: MaxEvaluatedMessageExpressionSizeBytes."""
 MAX_ANNOTATION = 10 * 1024
-"""Source: maxAuditAnnotationValueLength."""
+"""Bytes. Source: maxAuditAnnotationValueLength."""
 MAX_FAILURES = 50
 """Failures written into one audit annotation. Source: maxValidationFailures."""
 _NOTED = (STRING, "null_type", "dyn")
@@ -255,7 +255,7 @@ def _annotated(policy: Policy, evaluation: Composed, noted: dict[str, list[str]]
             if not policy.fails_open:
                 yield Decision(failed(program, value), "", -1)
         elif isinstance(value, str) and value.strip():
-            noted.setdefault(key, []).append(value.strip()[:MAX_ANNOTATION])
+            noted.setdefault(key, []).append(value.strip().encode()[:MAX_ANNOTATION].decode(errors="replace"))
         elif value is not None and not isinstance(value, str):
             said = program.expression if isinstance(program, Program) else ""
             yield Decision(
