@@ -9,7 +9,7 @@ from karpenterworlds import context, kind, pod, pool, state_node, wants, world
 
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import parse_rfc3339
-from fairway.provisioning.karpenter.disruption.balanced import is_worth_it
+from fairway.provisioning.karpenter.disruption.balanced import can_be_worth_it, is_worth_it
 from fairway.provisioning.karpenter.disruption.budgets import allowed_disruptions
 from fairway.provisioning.karpenter.disruption.candidates import candidates
 from fairway.provisioning.karpenter.disruption.commands import Command
@@ -406,3 +406,11 @@ def test_what_costs_a_micro_dollar_is_weighed_too() -> None:
     gone = [c for c in candidates(context_)[0] if c.name in "ab"]
     assert sum(c.price for c in gone) == 1
     assert not is_worth_it(context_, Command("Underutilized", "multi", tuple(gone)))
+
+
+@pytest.mark.parametrize(("price", "is_judged"), [(0, False), (1, True)])
+def test_a_pool_that_costs_nothing_is_not_judged(price: int, is_judged: bool) -> None:
+    free, other = kind("f.free", 4, price=0), kind("o.other", 4, price=price)
+    context_ = made([busy("a", free), busy("b", other)], [BALANCED], [free, other])
+    (first, _) = candidates(context_)[0]
+    assert can_be_worth_it(context_, first) is not is_judged

@@ -499,8 +499,6 @@ def test_what_no_two_types_have_together(first: tuple[bool, bool, bool]) -> None
             want = " or ".join(missing)
         elif missing:
             want = alone[missing[0]]
-        elif any(fit and not side[0] for fit, side in zip(fits, sides, strict=True)):
-            want = "which had enough resources and the required offering met the scheduling requirements"
         else:
-            want = "met the requirements/resources/offering tuple"
+            want = "which had enough resources and the required offering met the scheduling requirements"
         assert why(found).partition(", requirements=")[0] == f"no instance type {want}", sides

@@ -185,8 +185,6 @@ def filter_types(
         met=bool(suited & eligible),
         fits=bool(any_fits),
         offered=bool(offered & eligible),
-        met_and_offered=bool(suited & offered & eligible & ~any_fits),
-        fits_and_offered=bool(any_fits & ~suited),
         min_values=short,
     )
 
