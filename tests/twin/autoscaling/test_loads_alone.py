@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,10 +12,10 @@ from scalingworld import deployment as deployed
 from fairway.autoscaling.keda.external import Answer, Asked, Metric
 from fairway.autoscaling.load.queues import Level
 from fairway.autoscaling.load.reading import read_load
-from fairway.autoscaling.source import NEVER_US
+from fairway.autoscaling.source import NEVER_US, PodValue
 from fairway.kube.labels import label_selector
 from fairway.kube.objects import Key, Obj
-from fairway.kube.timestamps import SECOND_US
+from fairway.kube.timestamps import MINUTE_US, SECOND_US
 from fairway.twin.autoscaling.component import Autoscaling
 from fairway.twin.autoscaling.loads import Loads, Value
 from fairway.twin.kubelet.component import Kubelet
@@ -400,3 +401,52 @@ def test_a_config_map_alone_lets_pods_use_what_it_says() -> None:
     world.twin.store.patch(Key("Deployment.apps", "default", "web"), {"spec": {"replicas": 3}})
     world.run(10)
     assert [state.plan.behaviours[0].cpu_milli[-1][1] for state in kubelet.pods.values()] == [2000] * 3
+
+
+# What autoscalers are told, and until when
+
+
+def test_until_when_an_answer_holds() -> None:
+    twin = a_twin()
+    room = twin.component("autoscaling")
+    assert isinstance(room, Autoscaling)
+    measured = room.measured
+    of_web = label_selector({"matchLabels": {"app": "web"}})
+    service = {"kind": "Service", "name": "web"}
+
+    def until(ask: Callable[[], Any]) -> tuple[Any, int]:
+        measured.begin()
+        return ask(), measured.until_us
+
+    a, b = ((("queue", "a"),), 1000), ((("queue", "b"),), 7000)
+    jobs = ((("queue", "jobs"),), 60_000)
+    assert until(lambda: measured.external_series("shop", "depth", None)) == ([a, b], at(300))
+    assert until(lambda: measured.external_series("other", "depth", None)) == ([a], at(300))
+    only_b = label_selector({"matchLabels": {"queue": "b"}})
+    assert until(lambda: measured.external_series("shop", "depth", only_b)) == ([b], NEVER_US)
+    assert until(lambda: measured.external("shop", "jobs", None)) == ([60_000], at(75))
+    assert until(lambda: measured.external_series("shop", "jobs", None)) == ([jobs], at(75))
+    assert until(lambda: measured.external("other", "hits", None)) == ([], NEVER_US)
+    assert until(lambda: measured.of_object("shop", "hits", service, None)) == (40_000, NEVER_US)
+    of_pods, holds_us = until(lambda: measured.of_pods("shop", "rps", of_web, None))
+    assert holds_us == at(600)
+    assert of_pods == {
+        name: PodValue(twin.now_us, MINUTE_US, milli)
+        for name, milli in (("p0", 55_000), ("p1", 55_000), ("p2", 0))
+    }
+    assert until(lambda: measured.usage("shop", of_web)) == ({}, NEVER_US)
+    # The soonest of all that was asked since the beginning.
+    measured.of_pods("shop", "rps", of_web, None)
+    measured.external("shop", "depth", None)
+    assert measured.until_us == at(300)
+
+
+def test_an_object_whose_metric_has_steps() -> None:
+    load = {"series": [{"name": "hits", "object": {"kind": "Service", "name": "web"}, "value": "0s:1,2m:5"}]}
+    twin = Twin(latency=NONE, components=[Autoscaling(read_load(load))])
+    twin.run_for(60 * SECOND_US)
+    room = twin.component("autoscaling")
+    assert isinstance(room, Autoscaling)
+    room.measured.begin()
+    assert room.measured.of_object("x", "hits", {"kind": "Service", "name": "web"}, None) == 1000
+    assert room.measured.until_us == at(120)

@@ -105,6 +105,26 @@ def test_a_domain_follows_its_workload() -> None:
     assert {n["metadata"]["labels"].get(words.LABEL) for n in twin.store.objects("Node")} == {uid}
 
 
+@pytest.mark.parametrize(("said", "mode"), [({}, "Single"), ({"allocationMode": "All"}, "All")])
+def test_the_templates_that_a_domain_makes(said: dict[str, str], mode: str) -> None:
+    twin = a_twin(tray("a"), domain(**said))
+    uid = the_domain(twin)["metadata"]["uid"]
+    made = {
+        t["metadata"]["labels"][words.TARGET_LABEL]: t
+        for t in twin.store.objects("ResourceClaimTemplate.resource.k8s.io")
+    }
+    parameters = {
+        target: [c["opaque"]["parameters"] for c in t["spec"]["spec"]["devices"]["config"]]
+        for target, t in made.items()
+    }
+    common = {"apiVersion": words.API_VERSION, "domainID": uid}
+    assert parameters == {
+        "Daemon": [{**common, "kind": "ComputeDomainDaemonConfig"}],
+        "Workload": [{**common, "kind": "ComputeDomainChannelConfig", "allocationMode": mode}],
+    }
+    assert [t["metadata"]["finalizers"] for t in made.values()] == [[words.LABEL]] * 2
+
+
 def test_nodes_give_their_label_back_with_the_workload() -> None:
     twin = a_twin(tray("a"), domain())
     settle(twin, worker("w0"))

@@ -10,7 +10,7 @@ from fairway.catalog.nodegpus import UNHEALTHY
 from fairway.devices.breaking import cause_named, causes
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import MINUTE_US, SECOND_US
-from fairway.twin.devices.gpuhealth import GpuHealth, break_gpu
+from fairway.twin.devices.gpuhealth import GpuHealth, _gpus_wanted, break_gpu
 from fairway.twin.faults import Faults
 from fairway.twin.kubelet.component import Kubelet
 from fairway.twin.latency import NONE
@@ -211,3 +211,20 @@ def test_a_node_that_is_gone_by_then_is_mended_without_a_word() -> None:
     world.after(120)
     assert world.health.history == {("n", 0, "xid-79", AT_US): AT_US + MINUTE_US}
     assert world.health.broken == {("n", 0): {}} and [what for _, what, _ in world.noted()] == ["xid-79"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "cards"),
+    [
+        ({"nvidia.com/gpu": "2"}, 2),
+        ({"nvidia.com/gpu": "1", "nvidia.com/mig-1g.10gb": "2"}, 3),
+        ({"fairway.dev/gpu-milli": "300"}, 1),
+        ({"fairway.dev/gpu-milli": "1000"}, 1),
+        ({"fairway.dev/gpu-milli": "2000"}, 2),
+        ({"amd.com/gpu": "4", "cpu": "2"}, 0),
+        ({}, 0),
+    ],
+)
+def test_how_many_cards_a_pod_takes_its_turn_with(limits: dict[str, str], cards: int) -> None:
+    asking = {"spec": {"containers": [{"name": "a", "resources": {"limits": limits}}, {"name": "b"}]}}
+    assert _gpus_wanted(asking) == cards
