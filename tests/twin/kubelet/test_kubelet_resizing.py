@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from kubeletworld import World, container, node, pod
 
 from fairway.cluster.accounts import CPU_COLUMN, MEMORY_COLUMN
@@ -196,3 +197,32 @@ def test_a_fork_goes_on_with_a_resize() -> None:
     status = [t.store.require(Key("Pod", "default", "p"))["status"] for t in (world.twin, twin)]
     assert status[0] == status[1]
     assert status[0]["containerStatuses"][0]["resources"]["requests"]["cpu"] == "4"
+
+
+@pytest.mark.parametrize("resized", [False, True])
+def test_what_a_run_does_is_not_changed_by_another_memory_limit(resized: bool) -> None:
+    """Neither what it resumed from, nor which attempt it is."""
+
+    def limited(limit: str) -> Any:
+        return container(resources={"requests": {"cpu": "1"}, "limits": {"memory": limit}})
+
+    saves = {"run-time": "10m", "checkpoint-interval": "1m", "checkpoint-key": "w", "memory-usage": "1Gi"}
+    codes = {"run-time": "100s", "exit-code": "3,0", "memory-usage": "0s:1Gi,1m:2Gi"}
+    world = World(pod("first", limited("4Gi"), says=saves)).at(185)
+    world.twin.store.delete(Key("Pod", "default", "first"), grace_s=0)
+    world.twin.apply(
+        [
+            pod("p", limited("4Gi"), says=saves),
+            pod("q", limited("4Gi"), restartPolicy="OnFailure", says=codes),
+        ]
+    )
+    world.at(200)
+    if resized:
+        for name in ("p", "q"):
+            resize(world, name, limited("3Gi"))
+    # Seven minutes are left of one; the other fails, waits for nothing, and succeeds.
+    assert world.at(604).seen("p") == "Running 1/1 main=run"
+    assert world.at(606).seen("p") == "Succeeded 0/1 main=end:Completed:0"
+    assert world.seen("q") == "Succeeded 0/1 main=end:Completed:0*1"
+    totals = world.kubelet.progress.totals
+    assert (totals.resumed, totals.useful_us) == (1, 700_000_000)

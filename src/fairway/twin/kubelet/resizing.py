@@ -22,7 +22,7 @@ from fairway.twin.behaviour import limited
 from fairway.twin.kubelet import stopping, working
 from fairway.twin.kubelet.admission import lack_of
 from fairway.twin.kubelet.plans import PodPlan
-from fairway.twin.kubelet.states import NO_TICKET, RUNNING, NodeState, PodState
+from fairway.twin.kubelet.states import RUNNING, NodeState, PodState
 from fairway.twin.kubelet.usage import container_use
 
 if TYPE_CHECKING:
@@ -215,10 +215,7 @@ def on_resize(k: Kubelet, uid: str) -> None:
         else:
             state.actual = None
             if pod.plan.behaviours[i].memory_limit_bytes and pod.gang is None:
-                if state.exit_ticket:
-                    k.loop.cancel(state.exit_ticket)
-                    state.exit_ticket = NO_TICKET
-                working.plan_exit(k, pod, i)
+                working.plan_end_again(k, pod, i)
     if not waits:
         _complete(k, pod, obj)
 

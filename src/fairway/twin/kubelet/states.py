@@ -51,6 +51,8 @@ class ContainerState:
     is_started = False
     exit_at: Ended | None = None
     """How the current run is going to end, if nothing intervenes."""
+    own_end: Ended | None = None
+    """How it would by itself, if no memory ran out."""
     start_ticket = NO_TICKET
     exit_ticket = NO_TICKET
     startup_ticket = NO_TICKET
@@ -219,6 +221,7 @@ CONTAINER_FIELDS: Final = (
     "is_ready",
     "is_started",
     "exit_at",
+    "own_end",
     "start_ticket",
     "exit_ticket",
     "startup_ticket",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fairway.kube.timestamps import format_duration
 from fairway.twin.behaviour import SIGKILL_EXIT, Behaviour
 from fairway.twin.kubelet import collectives, gpumemory, sharing
-from fairway.twin.kubelet.states import RUNNING, ContainerState, Ended, PodState
+from fairway.twin.kubelet.states import NO_TICKET, RUNNING, ContainerState, Ended, PodState
 from fairway.twin.kubelet.usage import core_ns
 from fairway.twin.loop import NO_TIME
 from fairway.twin.progress import identity_of, wall_us, work_after
@@ -48,6 +48,30 @@ def plan_exit(k: Kubelet, pod: PodState, i: int) -> None:
         takes_us = wall_us(state.work_us, behaviour.checkpoint_interval_us, behaviour.checkpoint_us)
         reason = "Error" if code else "Completed"
         exit_at = Ended(code, reason, "", now_us, state.work_from_us + takes_us)
+    state.own_end = exit_at
+    _plan_end(k, pod, i)
+    if i == pod.plan.init_count:
+        pod.wire_milli = 1000
+        collectives.join(k, pod)
+        node = k.nodes[pod.node]
+        if node.labels.get(sharing.STRATEGY) in sharing.SHARING:
+            pod.pace_milli = 1000
+            sharing.repace(k, node, pod, is_over=False)
+
+
+def plan_end_again(k: Kubelet, pod: PodState, i: int) -> None:
+    """Its memory limit is another now: whether it is killed is, too. What it does by itself stays."""
+    state = pod.containers[i]
+    if state.exit_ticket:
+        k.loop.cancel(state.exit_ticket)
+        state.exit_ticket = NO_TICKET
+    _plan_end(k, pod, i)
+
+
+def _plan_end(k: Kubelet, pod: PodState, i: int) -> None:
+    """By itself, or killed before that for memory."""
+    behaviour, state = pod.plan.behaviours[i], pod.containers[i]
+    now_us, exit_at = state.started_us, state.own_end
     killed_after_us = behaviour.oom_after_us
     if behaviour.memory_limit_bytes:
         killed_after_us = _outgrown(behaviour, state.work_from_us - now_us, k.loop.now_us - now_us)
@@ -69,13 +93,6 @@ def plan_exit(k: Kubelet, pod: PodState, i: int) -> None:
     if exit_at is not None:
         noticed_us = exit_at.finished_us + k.relist_delay(pod)
         state.exit_ticket = k.loop.at(noticed_us, k.h_exit, (pod.uid, i))
-    if i == pod.plan.init_count:
-        pod.wire_milli = 1000
-        collectives.join(k, pod)
-        node = k.nodes[pod.node]
-        if node.labels.get(sharing.STRATEGY) in sharing.SHARING:
-            pod.pace_milli = 1000
-            sharing.repace(k, node, pod, is_over=False)
 
 
 def _outgrown(behaviour: Behaviour, startup_us: int, ran_us: int) -> int | None:
