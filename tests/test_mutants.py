@@ -6,9 +6,11 @@ import ast
 import json
 import subprocess
 import sys
+import tomllib
 from dataclasses import astuple
 from pathlib import Path
 
+from tools.mutants.__main__ import ACCEPTED, PACKAGE
 from tools.mutants.changes import Change, changed, changes_of
 from tools.mutants.choosing import coverage_of, sample
 from tools.mutants.recording import record, recordings
@@ -72,6 +74,17 @@ def test_every_change_of_our_own_sources_can_be_parsed() -> None:
             other = changed(text, change)
             ast.parse(other)
             assert other != text
+
+
+def test_what_is_accepted_as_the_same_is_a_change_there_is() -> None:
+    """As the tool writes it, brackets included; else it would be tried all the same."""
+    entries = tomllib.loads(ACCEPTED.read_text(encoding="utf-8"))["same"]
+    for file in sorted({entry["file"] for entry in entries}):
+        there = {(c.before, c.after) for c in changes_of(file, (PACKAGE / file).read_text(encoding="utf-8"))}
+        there = {tuple(" ".join(text.split()) for text in pair) for pair in there}
+        for entry in entries:
+            if entry["file"] == file:
+                assert (entry["before"], entry["after"]) in there, entry
 
 
 def test_a_seed_draws_the_same_changes_again_and_another_others() -> None:
@@ -229,6 +242,7 @@ DRIVER = """
 import json, sys
 from pathlib import Path
 from tools.mutants import trying
+from tools.mutants.__main__ import ACCEPTED, PACKAGE
 from tools.mutants.changes import Change
 
 trying._AT_LEAST_S = 3
