@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 from scalingworld import World, deployment, node
 
+from fairway.autoscaling.load.reading import read_load
 from fairway.kube.objects import Obj
+from fairway.kube.timestamps import MINUTE_US
 from fairway.twin.autoscaling.adapting import AdapterFault, read_adapter
+from fairway.twin.autoscaling.component import Autoscaling
+from fairway.twin.latency import NONE
+from fairway.twin.twin import Twin
 
 RATE = """
 rules:
@@ -147,3 +152,39 @@ def test_an_adapter_that_cannot_be_read_is_told_and_gone() -> None:
     world.apply(adapter(RATE))
     world.run(5)
     assert len(world.room.adapter) == 1
+
+
+PLAIN = """
+rules:
+- seriesQuery: 'hits_total{service!=""}'
+  resources: {template: <<.Resource>>}
+  metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)
+externalRules:
+- {seriesQuery: depth, resources: {namespaced: false}, metricsQuery: 'sum(<<.Series>>{<<.LabelMatchers>>})'}
+- seriesQuery: length
+  resources: {overrides: {namespace: {resource: namespace}}}
+  metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>})
+"""
+
+
+def test_rules_that_rename_nothing_and_those_of_every_namespace() -> None:
+    series = [
+        {"name": "depth", "namespace": "a", "value": 3},
+        {"name": "depth", "namespace": "b", "value": 4},
+        {"name": "length", "namespace": "a", "value": 5},
+        {"name": "length", "namespace": "b", "value": 6},
+        {"name": "hits_total", "labels": {"service": "front"}, "namespace": "a", "value": 7},
+    ]
+    twin = Twin(latency=NONE, components=[Autoscaling(read_load({"series": series}))])
+    twin.apply([adapter(PLAIN)])
+    twin.run_for(MINUTE_US)
+    room = twin.component("autoscaling")
+    assert isinstance(room, Autoscaling)
+    assert room.adapter.names(of_objects=False) == ["depth", "length"]
+    assert room.adapter.names(of_objects=True) == ["namespaces/hits_total", "services/hits_total"]
+    room.measured.begin()
+    assert room.measured.external("a", "depth", None) == [7000], "of both namespaces"
+    assert room.measured.external("a", "length", None) == [5000]
+    assert room.measured.external("b", "length", None) == [6000]
+    front = {"kind": "Service", "name": "front"}
+    assert room.measured.of_object("a", "hits_total", front, None) == 7000

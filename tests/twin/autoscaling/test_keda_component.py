@@ -274,3 +274,16 @@ def test_a_copy_polls_as_the_original() -> None:
     copy.run_for(4000 * SECOND_US)
     assert copy.digest() == world.twin.digest()
     assert copy.store.require(Key(SO, "default", "web"))["status"] == world.status("web", SO)
+
+
+def test_what_its_autoscaler_says_is_mirrored() -> None:
+    """Without a fallback a trigger that fails is the autoscaler's fault, too."""
+    world = World(objects=[deployment("web"), scaled(minReplicaCount=1)])
+    world.run(120)
+    conditions = {c["type"]: c for c in world.status("web", SO)["conditions"]}
+    of_autoscaler = {c["type"]: c for c in world.status("keda-hpa-web")["conditions"]}
+    mirrored, said = conditions["HPAActive"], of_autoscaler["ScalingActive"]
+    assert (said["status"], said["reason"]) == ("False", "FailedGetExternalMetric")
+    assert (mirrored["status"], mirrored["reason"]) == ("False", "FailedGetExternalMetric")
+    assert mirrored["message"] == f"HPA is not actively scaling: {said['message']}"
+    assert of_autoscaler["AbleToScale"]["status"] == "True"

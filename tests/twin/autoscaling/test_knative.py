@@ -51,6 +51,20 @@ def test_a_service_gets_its_configuration_route_revision_and_deployment() -> Non
     assert world.get("Service", "model")["spec"]["type"] == "ExternalName"
 
 
+def test_the_ports_of_a_revision() -> None:
+    world = World(objects=[service()])
+    world.run(5)
+    http = {"name": "http", "port": 80, "targetPort": 8012, "protocol": "TCP"}
+    private = [
+        http,
+        {"name": "http-autometric", "port": 9090, "targetPort": 9090, "protocol": "TCP"},
+        {"name": "http-usermetric", "port": 9091, "targetPort": 9091, "protocol": "TCP"},
+    ]
+    assert world.get("Service", "model-00001")["spec"]["ports"] == [http]
+    ports = world.get("Service", "model-00001-private")["spec"]["ports"]
+    assert ports == [*private, {"name": "http-queueadm", "port": 8022, "targetPort": 8022, "protocol": "TCP"}]
+
+
 def test_without_requests_it_goes_to_zero_once_its_window_and_the_network_allow() -> None:
     """Active for the stable window of 60 s; behind the activator all the while, so looked at again 3 s later."""
     world = World(objects=[service()])
