@@ -77,7 +77,7 @@ class AnalysisRuns:
             good = status["phase"] in (measuring.SUCCESSFUL, measuring.INCONCLUSIVE)
             self._tell(run, key, "Normal" if good else "Warning", f"AnalysisRun{status['phase']}", said)
             return
-        fresh: Obj = {**run, "status": status}
+        fresh: Obj = {"status": status}
         times = [measuring.due_us(fresh, metric, now_us) for metric in run["spec"].get("metrics") or ()]
         later = [at for at in times if at is not None and at > now_us]
         if later:

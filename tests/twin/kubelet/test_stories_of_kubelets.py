@@ -211,6 +211,8 @@ def refused() -> Iterator[str]:
         pod("elsewhere", container("c"), nodeSelector={"zone": "b"}),
         pod("here", container("c", "sleep 5"), nodeSelector={"zone": "a"}),
     )
+    vast = {"requests": {"cpu": "0", "memory": "100Ti"}}
+    world.apply(pod("vast", container("c", resources=vast)))
     gpus = {"limits": {"nvidia.com/gpu": "2"}}
     world.apply(
         pod("gpus", container("c", resources=gpus)),
@@ -627,6 +629,12 @@ def switched_off() -> Iterator[str]:
     faults.shut_down_node(world.twin, "m", at(40))
     yield from world.until(30)
     yield from world.apply(pod("new", container("c"))).until(400)
+    # One that is called off, and two that are well, or nobody's.
+    world.apply(node("o"))
+    faults.shut_down_node(world.twin, "o", at(410))
+    for at_s, name in ((405, "o"), (420, "o"), (421, "o"), (422, "nobody")):
+        faults.recover_node(world.twin, name, at(at_s))
+    yield from world.until(460)
     yield from world.ends()
 
 

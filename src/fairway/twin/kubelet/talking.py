@@ -65,7 +65,7 @@ def step_us(k: Kubelet, members: list[PodState]) -> float | None:
 
 def _share_memory(k: Kubelet, members: list[PodState], nodes: Counter[str]) -> bool:
     """Whether all nodes are within one NVLink domain, and every member has a channel of one ComputeDomain."""
-    of_nodes = [k.store.get(Key("Node", "", name)) for name in sorted(nodes)]
+    of_nodes = [k.store.get(Key("Node", "", name)) for name in nodes]
     cliques = {"" if node is None else computedomains.clique_of(node) for node in of_nodes}
     if len(cliques) != 1 or cliques == {""}:
         return False
