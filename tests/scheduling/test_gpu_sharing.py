@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fairway.cluster.devices import annotation_of, devices_of
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj, key_of
 from fairway.scheduling.cycle import Diagnosis, Scheduler
+from fairway.scheduling.gpushare.plugin import GpuPolicies
 from fairway.scheduling.preemption import explain
 from fairway.scheduling.profile import DEFAULT_PROFILE, GPU_POLICIES, Profile
 from fairway.scheduling.verdict import Scheduled
@@ -148,6 +150,31 @@ def test_fgd_keeps_whole_devices_whole() -> None:
         )
     first = bench.put(share("s1", 400))
     assert bench.put(share("s2", 400)) == first
+
+
+def test_policies_count_by_their_weights_and_the_first_by_name_gives_the_devices() -> None:
+    bench = Bench(node("a"), node("b", gpus=1), node("c"))
+    bench.put(share("there", 600))
+    bench.scheduler = Scheduler(
+        bench.store.accounts, Profile(weights={"GpuPacking": 2, "BestFit": 3, "NodeResourcesFit": 1})
+    )
+    created = bench.store.create(share("p", 400))
+    record = bench.store.accounts.record(created, key_of(created))
+    sheet = bench.scheduler.score_sheet(record)
+    rows = np.array([bench.store.accounts.row_of[name] for name in sheet.nodes], np.int64)
+    policies = GpuPolicies(bench.store.accounts)
+    parts = {name: policies.scores(name, record, rows) for name in ("BestFit", "GpuPacking")}
+    assert sheet.nodes == ("a", "b", "c")
+    assert sheet.by_plugin["BestFit"] == tuple((3 * parts["BestFit"][0]).tolist())
+    assert sheet.by_plugin["GpuPacking"] == tuple((2 * parts["GpuPacking"][0]).tolist())
+    assert set(sheet.by_plugin) == {"Resources", "BestFit", "GpuPacking"}
+    assert sheet.totals == tuple(map(sum, zip(*sheet.by_plugin.values(), strict=True)))
+    assert len(set(sheet.by_plugin["BestFit"])) > 1 and len(set(sheet.by_plugin["GpuPacking"])) > 1
+    placed = bench.scheduler.place(record)
+    assert isinstance(placed, Scheduled)
+    best = sheet.totals.index(max(sheet.totals))
+    assert (placed.node, placed.total) == (sheet.nodes[best], sheet.totals[best])
+    assert placed.devices == int(parts["BestFit"][1][best])
 
 
 def test_scheduled_says_its_devices() -> None:
