@@ -194,6 +194,13 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
             "when quotaCheckStrategy is IgnoreUndeclared"
         ],
     ),
+    "negative weights of two resources, by name": (
+        {"admissionFairSharing": {"resourceWeights": {"memory": -1, "gpu": 1, "cpu": -2}}},
+        [
+            f'admissionFairSharing.resourceWeights[{name}]: Invalid value: {{"cpu":-2,"gpu":1,"memory":-1}}: {BELOW_0}'
+            for name in ("cpu", "memory")
+        ],
+    ),
     "a negative weight of a resource": (
         {"admissionFairSharing": {"resourceWeights": {"cpu": -1}}},
         [f'admissionFairSharing.resourceWeights[cpu]: Invalid value: {{"cpu":-1}}: {BELOW_0}'],

@@ -120,8 +120,6 @@ def _holder(doc: Any, steps: list[str], path: str, op: str) -> Any:
             at = _step(at, step)
         except _Missing:
             at = None
-        if not isinstance(at, (dict, list)):
-            break
     if not isinstance(at, (dict, list)):
         raise JsonPatchRefused(f'{op} operation does not apply: doc is missing path: "{path}": missing value')
     return at

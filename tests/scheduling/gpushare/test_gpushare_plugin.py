@@ -146,7 +146,7 @@ def test_what_policies_read_follows_the_cluster() -> None:
     first = world.run("a", 1000, 0, 400, (1,))
     second = world.run("a", 500, 2, 0, (2, 3))
     third = world.run("c", 1500, 17, 0)
-    world.run("b", 700, 1, 0)
+    world.run("b", 16_000, 1, 0)
     world.run("d", 900, 0, 0)
     _same_as_by_hand(world, codes)
     world.end(first)
