@@ -198,6 +198,8 @@ DONE = {"state": {"terminated": {"reason": "Completed", "exitCode": 0}}}
         (DONE, RUNNING, "kserve-container", "Pending", None),
         (BROKEN, None, "kserve-container", "FailedToLoad", 3),
         (CRASH, None, "kserve-container", "FailedToLoad", 7),
+        (DONE, {"state": CRASH["state"]}, "kserve-container", "FailedToLoad", 1),
+        (DONE, {"state": {"waiting": {"reason": "ContainerCreating"}}}, "kserve-container", "Pending", None),
         (DONE, BROKEN, "kserve-container", "FailedToLoad", 3),
         (DONE, CRASH, "kserve-container", "FailedToLoad", 7),
         (DONE, BROKEN, "queue-proxy", "Pending", None),

@@ -20,13 +20,13 @@ def new_size(wishes: Wishes, everything: list[Sized], new: Sized) -> int:
 
 def scale_new(rollout: Rollout, new: Sized) -> bool:
     """Whether the new ReplicaSet changed its size."""
-    wanted = rollout.wishes.replicas
-    if new.replicas == wanted:
+    size = rollout.wishes.replicas
+    if new.replicas < size:
+        size = new_size(rollout.wishes, rollout.everything, new)
+    if new.replicas == size:
         return False
-    if new.replicas > wanted:
-        return scale(rollout, new, wanted)
-    size = new_size(rollout.wishes, rollout.everything, new)
-    return size != new.replicas and scale(rollout, new, size)
+    scale(rollout, new, size)
+    return True
 
 
 def scale_old(rollout: Rollout, new: Sized) -> bool:
@@ -73,7 +73,7 @@ def _drop_available(rollout: Rollout, old: list[Sized]) -> bool:
 
 def stop_old(rollout: Rollout) -> bool:
     """Recreate: every old replica goes first."""
-    stopped = False
-    for one in active(rollout.old):
-        stopped = scale(rollout, one, 0) or stopped
-    return stopped
+    running = active(rollout.old)
+    for one in running:
+        scale(rollout, one, 0)
+    return bool(running)

@@ -162,16 +162,15 @@ def total(sets: list[Sized]) -> int:
     return sum(s.replicas for s in sets)
 
 
-def scale(rollout: Rollout, one: Sized, replicas: int) -> bool:
-    """Give one ReplicaSet a new size and say so; whether its size changed."""
+def scale(rollout: Rollout, one: Sized, replicas: int) -> None:
+    """Give one ReplicaSet a size, and say so where it is a new one."""
     remember_size(rollout, one)
     if one.replicas == replicas:
-        return False
+        return
     direction = "up" if replicas > one.replicas else "down"
     message = f"Scaled {direction} replica set {one.name} from {one.replicas} to {replicas}"
     rollout.events.append(event(rollout.key, "ScalingReplicaSet", message, COMPONENT))
     one.replicas = replicas
-    return True
 
 
 def remember_size(rollout: Rollout, one: Sized) -> None:
