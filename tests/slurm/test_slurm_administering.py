@@ -175,3 +175,66 @@ def test_a_number_counts_as_far_as_it_is_one() -> None:
     w.type("sacctmgr -i modify qos low set grpjobs=-2 maxsubmitjobspu=6", "root")
     assert w.type(f"{SHOW} assoc account=accta format=maxjobs", "root")[1].split() == ["3"] * 3
     assert w.type(f"{SHOW} qos low format=grpjobs,maxsubmitpu", "root")[1] == "|6\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "user", "said"),
+    [
+        ("create reservation starttime=now duration=5 users=alice", "root",
+         "scontrol: error: CoreCnt, Nodes, NodeCnt, BurstBuffer, Licenses or Watts must be specified.  "
+         "No reservation created.\n"),
+        ("create reservation starttime=now endtime=now-1hour users=alice nodes=n1", "root",
+         "scontrol: error: Start time cannot be after end time.  No reservation created.\n"),
+        ("create reservation starttime=now duration=5 users=alice nodecnt=x", "root",
+         "scontrol: error: Invalid node count x\n"),
+        ("update reservation=r nodes+=n1", "root",
+         "scontrol: error: The +=/-= notation is not supported when updating nodes.  No reservation update.\n"
+         + GAVE_UP),
+        ("create bogus", "root", "scontrol: error: Invalid creation entity: bogus\n"),
+        ("create nodename=x state=cloud", "alice", "Error creating the node(s): Invalid user id\n"),
+        ("create nodename=x state=cloud", "root", ""),
+        ("delete nodename=x", "root",
+         "scontrol: error: failed to delete nodes x\ndelete_node nodename=x: Invalid node name specified\n"),
+        ("update nodename=ALL weight=2", "root", "slurm_update error: Invalid argument\n"),
+        ("setdebug bogus", "root", "invalid debug level: bogus\n"),
+        ("setdebugflags -backfill", "root", ""),
+        ("setdebugflags bogus", "root", "invalid debug flag: bogus\nUsage: setdebugflags [+|-]NAME\n"),
+        ("errnumstr abc", "alice", "numeric arguments required for keyword:errnumstr\n"),
+        ("reboot", "root", "Missing node list. Specify ALL|<NodeList>\n"),
+        ("notify 1", "root", "too few arguments for keyword:notify\n"),
+        ("show p", "alice", "invalid entity:p for keyword:show \n"),
+        ("cluster nosuch", "alice",
+         "scontrol: error: No cluster 'nosuch' known by database.\n"
+         "scontrol: error: 'nosuch' can't be reached now, or it is an invalid entry for --cluster.  "
+         "Use 'sacctmgr list clusters' to see available clusters.\n"),
+        ("write conf", "alice", "invalid write argument:conf\n"),
+    ],
+)  # fmt: skip
+def test_what_scontrol_says(line: str, user: str, said: str) -> None:
+    code, _, told = world().type(f"scontrol {line}", user)
+    assert (code, told) == (1 if said else 0, said)
+
+
+def test_flags_of_a_reservation_stand_in_slurms_order() -> None:
+    w = accounts()
+    w.type(
+        "scontrol create reservation=r starttime=now+1hour duration=5 users=alice nodes=n1 flags=magnetic,flex",
+        "root",
+    )
+    assert "Flags=FLEX,SPEC_NODES,MAGNETIC" in w.type("scontrol show res r")[1]
+
+
+def test_a_script_is_its_owners() -> None:
+    w = world()
+    w.submit(50, script="#!/bin/sh\n")
+    assert w.type("scontrol write batch_script 1 -", "bob")[::2] == (
+        0,
+        "job script retrieval failed: Invalid user id\n",
+    )
+    assert w.type("scontrol write batch_script 1 -") == (0, "#!/bin/sh\n", "")
+
+
+def test_a_removed_node_is_shown_to_nobody() -> None:
+    w = world()
+    assert w.type("scontrol delete nodename=n4", "root") == (0, "", "")
+    assert "n4" not in w.type("sinfo -N -h -o %N")[1]

@@ -312,7 +312,7 @@ def test_reports_of_reservations_and_wckeys(folder: Path) -> None:
     )
     door.run(7200)
     told = door.type(
-        "sreport", "-n", "-P", "-t", "hours", "reservation", "utilization", "start=00:00", "end=now"
+        "sreport", "-n", "-P", "-t", "hours", "reservation", "utilization", "start=now-3hours", "end=now"
     )[1]
     _, name, _, _, tres, held, idle = told.strip().split("|")
     assert (name, tres) == ("r", "cpu") and int(held) > 0 and int(held) * 6 < int(idle)

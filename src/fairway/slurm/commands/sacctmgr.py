@@ -9,6 +9,7 @@ from typing import Any
 
 from fairway.slurm.commands.call import VERSION, Call
 from fairway.slurm.commands.getopt import parse, short_table
+from fairway.slurm.commands.prompt import interactive
 
 _OPTIONS = short_table(
     "help:h usage immediate:i noheader:n oneliner:o parsable:p parsable2:P quiet:Q readonly:r associations:s "
@@ -89,11 +90,7 @@ def sacctmgr(call: Call) -> None:
     if words:
         _do(call, asked, words)
         return
-    for line in call.stdin.splitlines():
-        if line.split()[:1] in (["quit"], ["exit"]):
-            return
-        if line.split():
-            _do(call, asked, line.split())
+    interactive(call, lambda words: _do(call, asked, words))
 
 
 def _do(call: Call, asked: Asked, words: list[str]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from fairway.slurm.commands import accountlimits as limits_of
-from fairway.slurm.commands.call import Call
+from fairway.slurm.commands.call import VERSION, Call
 from fairway.slurm.commands.fields import Column, Style, find_column, heading_lines, joined
 from fairway.slurm.commands.sacctmgr import Asked, Conditions, privileged
 from fairway.slurm.model import tres as names_of
@@ -408,9 +408,30 @@ def _runaway(call: Call, asked: Asked, where: Conditions) -> None:
 
 
 def _configuration(call: Call, asked: Asked, where: Conditions) -> None:
+    """What slurm.conf says of accounts; slurmdbd.conf, which has a password, is not read."""
+    conf = call.site.conf
+    user = conf.get("SlurmUser", "root")
+    known = {
+        "AccountingStorageBackupHost ": conf.get("AccountingStorageBackupHost", "(null)"),
+        "AccountingStorageHost ": conf.get("AccountingStorageHost", "localhost"),
+        "AccountingStorageParameters": conf.get("AccountingStorageParameters", "(null)"),
+        "AccountingStoragePass ": "(null)",
+        "AccountingStoragePort ": conf.get("AccountingStoragePort", "6819"),
+        "AccountingStorageType ": conf.get("AccountingStorageType", "accounting_storage/none"),
+        "AccountingStorageUser ": conf.get("AccountingStorageUser", "N/A"),
+        "AuthType": conf.get("AuthType", "auth/munge"),
+        "MessageTimeout": f"{conf.get('MessageTimeout', '10')} sec",
+        "PluginDir": conf.get("PluginDir", "/usr/lib/x86_64-linux-gnu/slurm-wlm"),
+        "PrivateData": conf.get("PrivateData", "none"),
+        "SlurmUserId": f"{user}({call.site.uid(user)})",
+        "SLURM_CONF": "/etc/slurm/slurm.conf",
+        "SLURM_VERSION": VERSION.rpartition(" ")[2],
+        "TCPTimeout": f"{conf.get('TCPTimeout', '2')} sec",
+        "TrackWCKey": "Yes" if conf.get("TrackWCKey", "no").lower() in ("yes", "1") else "No",
+    }
     call.print(f"Configuration data as of {call.stamp(call.now)}")
-    for key in ("AccountingStorageBackupHost ", "AccountingStorageHost ", "AccountingStorageParameters"):
-        call.print(f"{key} = {call.site.conf.get(key.strip(), '(null)')}")
+    for key, value in known.items():
+        call.print(f"{key:<22} = {value}" if not key.endswith(" ") else f"{key} = {value}")
 
 
 SHOWN: dict[str, Callable[[Call, Asked, Conditions], None]] = {

@@ -80,6 +80,8 @@ def _add_account(call: Call, asked: Asked, words: list[str]) -> None:
     call.print(" Associations")
     for name in new:
         call.print(f"  A = {name:<10.10} C = {accounts.cluster:<10.10}")
+    if settings.values or settings.limits or settings.qos:
+        settings.values["parent"] = parent
     settings.tell("Settings", False)
     if call.code or not answered(call, asked):
         return

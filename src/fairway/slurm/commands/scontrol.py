@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from fairway.slurm.commands import jobtext, scontrolassoc, scontroljobs, scontrolshow, tokens
+from fairway.slurm.commands import jobtext, scontrolassoc, scontroldaemon, scontroljobs, scontrolshow
 from fairway.slurm.commands.call import VERSION, Call
 from fairway.slurm.commands.getopt import parse, short_table
+from fairway.slurm.commands.prompt import interactive
 from fairway.slurm.commands.scontrolupdate import create, delete, update
-from fairway.slurm.conf import read_configuration
 from fairway.slurm.model.job import Job
 from fairway.slurm.words import hostlist
 from fairway.slurm.words.errors import SlurmError, refusals
@@ -27,8 +27,8 @@ _SHOW: dict[str, tuple[scontrolshow.Shower, int]] = {
     "config": (scontrolshow.show_config, 1),
     "daemons": (scontrolshow.show_daemons, 1),
     "dwstat": (scontrolshow.show_nothing, 2),
-    "federation": (scontrolshow.show_nothing, 2),
-    "frontend": (scontrolshow.show_frontend, 2),
+    "federation": (scontrolshow.show_nothing, 1),
+    "frontend": (scontrolshow.show_frontend, 1),
     "hostlist": (scontrolshow.show_hostlist, 5),
     "hostlistsorted": (scontrolshow.show_hostlist_sorted, 9),
     "hostnames": (scontrolshow.show_hostnames, 5),
@@ -36,9 +36,10 @@ _SHOW: dict[str, tuple[scontrolshow.Shower, int]] = {
     "jobid": (scontrolshow.show_job, 1),
     "licenses": (scontrolshow.show_licenses, 2),
     "nodes": (scontrolshow.show_node, 1),
-    "partitions": (scontrolshow.show_partition, 1),
+    "partitions": (scontrolshow.show_partition, 2),
     "reservations": (scontrolshow.show_reservation, 1),
     "reservationname": (scontrolshow.show_reservation, 1),
+    "slurmd": (scontrolshow.show_slurmd, 2),
     "steps": (scontrolshow.show_step, 2),
     "topology": (scontrolshow.show_topology, 1),
 }
@@ -47,7 +48,10 @@ _SHOW: dict[str, tuple[scontrolshow.Shower, int]] = {
 
 def scontrol(call: Call) -> None:
     detail = line = quiet = False
-    parsed = parse(call, _OPTIONS, call.arguments)
+    at = 1 + next(
+        (n for n, word in enumerate(call.arguments) if word.lower() == "setdebugflags"), len(call.arguments)
+    )
+    parsed = parse(call, _OPTIONS, call.arguments[:at])
     for name, value in parsed:
         quiet |= name == "quiet"
         if name in ("cluster", "clusters"):
@@ -59,32 +63,20 @@ def scontrol(call: Call) -> None:
             call.print(VERSION)
             call.quit(0)
         if name == "help":
-            call.print("scontrol [<OPTION>] [<COMMAND>]")
-            call.print("    Valid <COMMAND> values are: " + " ".join(_COMMANDS))
+            _help(call, [])
             call.quit(0)
         detail |= name == "details"
         line |= name == "oneliner"
         call.shows_all = name == "all" or (call.shows_all and name != "hide")
-    words = parsed.rest
+    words = parsed.rest + call.arguments[at:]
     try:
         if words:
             _do(call, words, detail, line)
         else:
-            _interactive(call, detail, line)
+            interactive(call, lambda typed: _do(call, typed, detail, line))
     finally:
         if quiet:
             call.errors.clear()
-
-
-def _interactive(call: Call, detail: bool, line: bool) -> None:
-    """Commands from stdin, one a line, until quit."""
-    for text in call.stdin.splitlines():
-        words = text.split()
-        if not words:
-            continue
-        if words[0] in ("quit", "exit", "q"):
-            return
-        _do(call, words, detail, line)
 
 
 def _do(call: Call, words: list[str], detail: bool, line: bool) -> None:
@@ -100,15 +92,7 @@ def _do(call: Call, words: list[str], detail: bool, line: bool) -> None:
 
 
 def _least(name: str) -> int:
-    return {
-        "show": 2,
-        "suspend": 2,
-        "hold": 4,
-        "release": 3,
-        "requeue": 3,
-        "requeuehold": 8,
-        "update": 2,
-    }.get(name, 3)
+    return _ENOUGH.get(name, 3)
 
 
 def _show(call: Call, words: list[str], detail: bool, line: bool) -> None:
@@ -303,14 +287,6 @@ def _top(call: Call, words: list[str]) -> None:
     on_jobs(call, words, "top", lambda ids: call.site.controller.top(ids, call.user))
 
 
-def _ping(call: Call, words: list[str]) -> None:
-    call.print(f"Slurmctld(primary) at {call.site.host} is UP")
-
-
-def _version(call: Call, words: list[str]) -> None:
-    call.print(VERSION)
-
-
 def _list_pids(call: Call, words: list[str]) -> None:
     call.print("PID      JOBID    STEPID   LOCALID GLOBALID")
     call.error("stepd_available: Couldn't find nodename")
@@ -320,39 +296,10 @@ def _list_pids(call: Call, words: list[str]) -> None:
     call.quit(1)
 
 
-def _reboot(call: Call, words: list[str]) -> None:
-    if call.site.conf.get("RebootProgram") in ("", "(null)"):
-        call.error("RebootProgram isn't defined")
-    call.say(f"scontrol_reboot_nodes error: {refusals()['SLURM_ERROR'][1]}")
-    call.quit(1)
-
-
 def _completing(call: Call, words: list[str]) -> None:
     for job in call.site.cluster.jobs.values():
         if "COMPLETING" in job.flags:
             call.write("\n   ".join(scontroljobs.job_lines(call, job, False)) + "\n")
-
-
-def _write(call: Call, words: list[str]) -> None:
-    """write batch_script JOB [FILE | -]"""
-    if words and not "batch_script".startswith(words[0].lower()):
-        call.say(f"invalid write argument:{words[0]}")
-        call.quit(1)
-    if len(words) < 2:
-        call.say("too few arguments for keyword:write")
-        call.quit(1)
-    job = call.site.job(int(words[1])) if words[1].isdecimal() else None
-    if job is None or not job.request.script:
-        call.say(f"job script retrieval failed: {refusals()['INVALID_JOB_ID'][1]}")
-        return
-    if words[2:] == ["-"]:
-        call.write(job.request.script)
-        return
-    name = words[2] if len(words) > 2 else f"slurm-{job.job_id}.sh"
-    path = call.site.real_path(name if name.startswith("/") else f"{call.cwd}/{name}")
-    with open(path, "w", encoding="utf-8", errors="surrogateescape") as stream:
-        stream.write(job.request.script)
-    call.print(f"batch script for job {job.job_id} written to {name}")
 
 
 def _wait_job(call: Call, words: list[str]) -> None:
@@ -366,25 +313,10 @@ def _wait_job(call: Call, words: list[str]) -> None:
     call.info(f"Nodes are ready for job {job.job_id}" if job.active else "Job is no longer running")
 
 
-def _token(call: Call, words: list[str]) -> None:
-    """token [lifespan=SECONDS] [username=USER]: what slurmrestd knows a user by."""
-    asked = {"lifespan": "0", "username": call.user}
-    for word in words:
-        key, _, value = word.partition("=")
-        if key.lower() not in asked or "=" not in word:
-            call.say(f"Invalid option: `{word}`")
-            call.quit(1)
-        asked[key.lower()] = value
-    may = asked["username"] == call.user or call.user in ("root", call.site.conf.get("SlurmUser", "root"))
-    if not call.site.token_key or not may or call.site.uid(asked["username"]) is None:
-        call.say("Error fetching token")
-        call.quit(1)
-    lifespan = int(asked["lifespan"]) if asked["lifespan"].isdecimal() and len(asked["lifespan"]) < 11 else 0
-    token = tokens.make(call.site.token_key, asked["username"], call.now, lifespan or tokens.LIFESPAN_S)
-    call.print(f"SLURM_JWT={token}")
-
-
 def _notify(call: Call, words: list[str]) -> None:
+    if len(words) < 2:
+        call.say("too few arguments for keyword:notify")
+        call.quit(1)
     job = call.site.job(whole(words[0])) if words and words[0].isdecimal() else None
     if job is None or job.finished:
         call.say(f"job notify failure: {refusals()['INVALID_JOB_ID'][1]}")
@@ -394,17 +326,9 @@ def _notify(call: Call, words: list[str]) -> None:
         call.quit(1)
 
 
-def _schedule_log(call: Call, words: list[str]) -> None:
-    if words and words[0].lower() not in ("disable", "enable", "0", "1"):
-        call.say(f"invalid schedlog level: {words[0]}")
-        call.quit(1)
-    _ask("slurm_set_schedlog_level", "Permission denied")(call, words)
-
-
-def _errnumstr(call: Call, words: list[str]) -> None:
-    numbers = dict(refusals().values())
-    number = int(words[0]) if words and words[0].isdecimal() else -1
-    call.print(numbers.get(number, "Unspecified error"))
+def _help(call: Call, words: list[str]) -> None:
+    call.print("scontrol [<OPTION>] [<COMMAND>]")
+    call.print("    Valid <COMMAND> values are: " + " ".join(_COMMANDS))
 
 
 def _pidinfo(call: Call, words: list[str]) -> None:
@@ -418,36 +342,6 @@ def _pidinfo(call: Call, words: list[str]) -> None:
 
 def _nothing(call: Call, words: list[str]) -> None:
     """What only changes how later commands print."""
-
-
-def _ask(said: str, refusal: str = "", told: str = "") -> Command:
-    """An administrator's word to the controller; this one has nothing stale to reread, and no log.
-
-    `told`: what an administrator hears where this controller does not do it.
-    """
-
-    def ask(call: Call, words: list[str]) -> None:
-        if not call.site.cluster.is_administrator(call.user):
-            call.say(f"{said} error: {refusal or refusals()['USER_ID_MISSING'][1]}")
-            call.quit(1)
-        if told:
-            call.error(told)
-            call.quit(1)
-
-    return ask
-
-
-def _reconfigure(call: Call, words: list[str]) -> None:
-    """Partitions as slurm.conf had them when the controller came up; what else may change there stays as it is."""
-    _ask("slurm_reconfigure")(call, words)
-    call.site.controller.reconfigure(read_configuration(call.site.conf.texts).partitions, call.user)
-
-
-def _cancel_reboot(call: Call, words: list[str]) -> None:
-    """Nothing reboots here; only an administrator is told that it is the node's state."""
-    _ask("slurm_update")(call, words)
-    call.say(f"slurm_update error: {refusals()['INVALID_NODE_STATE'][1]}")
-    call.quit(1)
 
 
 _ENDED = "this controller ends with `fairway slurm down`"
@@ -464,25 +358,27 @@ _COMMANDS: dict[str, Command] = {
     "update": update,
     "create": create,
     "delete": delete,
-    "ping": _ping,
-    "version": _version,
+    "ping": scontroldaemon.ping,
+    "version": scontroldaemon.version,
     "listpids": _list_pids,
-    "reboot": _reboot,
+    "reboot": scontroldaemon.reboot,
     "completing": _completing,
-    "write": _write,
+    "write": scontroldaemon.write,
     "wait_job": _wait_job,
     "notify": _notify,
-    "token": _token,
-    "errnumstr": _errnumstr,
-    "reconfigure": _reconfigure,
-    "setdebug": _ask("slurm_set_debug_level", "Permission denied"),
-    "setdebugflags": _ask("slurm_set_debugflags", "Permission denied"),
-    "schedloglevel": _schedule_log,
-    "shutdown": _ask("slurm_shutdown", told=_ENDED),
-    "abort": _ask("slurm_shutdown", told=_ENDED),
-    "cancel_reboot": _cancel_reboot,
-    "cluster": _nothing,
-    "fsdampeningfactor": _ask("slurm_set_fs_dampeningfactor", "Permission denied"),
+    "token": scontroldaemon.token,
+    "errnumstr": scontroldaemon.errnumstr,
+    "reconfigure": scontroldaemon.reconfigure,
+    "setdebugflags": scontroldaemon.set_debug_flags,
+    "setdebug": scontroldaemon.set_debug,
+    "takeover": scontroldaemon.takeover,
+    "help": _help,
+    "schedloglevel": scontroldaemon.schedule_log,
+    "shutdown": scontroldaemon.ask("slurm_shutdown", told=_ENDED),
+    "abort": scontroldaemon.ask("slurm_shutdown", told=_ENDED),
+    "cancel_reboot": scontroldaemon.cancel_reboot,
+    "cluster": scontroldaemon.cluster,
+    "fsdampeningfactor": scontroldaemon.ask("slurm_set_fs_dampeningfactor", "Permission denied"),
     "pidinfo": _pidinfo,
     "details": _nothing,
     "oneliner": _nothing,
@@ -491,3 +387,10 @@ _COMMANDS: dict[str, Command] = {
     "quiet": _nothing,
     "verbose": _nothing,
 }
+_ENOUGH = {
+    "abort": 5, "all": 2, "completing": 2, "cluster": 2, "create": 2, "details": 1, "errnumstr": 2, "help": 2,
+    "hide": 2, "hold": 4, "uhold": 5, "oneliner": 1, "quiet": 4, "requeuehold": 8, "suspend": 2, "wait_job": 2,
+    "setdebugflags": 9, "setdebug": 2, "write": 5, "takeover": 8, "shutdown": 8, "update": 1, "delete": 1,
+    "verbose": 4, "version": 4, "listpids": 1, "notify": 1,
+}  # fmt: skip
+"""How many letters of a command's name are enough, where it is not three."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from fairway.slurm.commands.call import Call
 from fairway.slurm.commands.scontrolwords import Pairs, ask_administrator, names, refuse_update
+from fairway.slurm.conf.lines import known_keys
 from fairway.slurm.words import hostlist
 from fairway.slurm.words.durations import INFINITE
 from fairway.slurm.words.errors import SlurmError, refusals
@@ -71,7 +72,13 @@ def update_node(call: Call, pairs: Pairs) -> None:
         named = every or hostlist.expand(hosts)
         if not named:
             raise SlurmError("INVALID_NODE_NAME")
-        call.site.controller.update_node(named, changes, call.user)
+        by_name = changes.keys() & {"weight", "features", "active_features"} if every else {}
+        call.site.controller.update_node(
+            named, {k: v for k, v in changes.items() if k not in by_name}, call.user
+        )
+        if by_name:  # they are looked up by name, and ALL is none (node_name2bitmap)
+            call.say("slurm_update error: Invalid argument")
+            call.quit(1)
     except hostlist.HostlistError:
         call.say(f"slurm_update error: {refusals()['INVALID_NODE_NAME'][1]}")
         call.quit(1)
@@ -133,8 +140,40 @@ def _cpu_bind(call: Call, word: str, value: str) -> str:
 
 
 def create_node(call: Call, pairs: Pairs) -> None:
+    """Taken without effect where MaxNodeCount leaves no room for more nodes, as it does by default."""
+    said = "Error creating the node(s)"
     state = next((v.upper() for k, _, v in pairs if names(k, ("state", 1))), "")
     if not state.startswith(("FUTURE", "CLOUD")):
         call.error("Only State=FUTURE and State=CLOUD allowed for nodes created by scontrol")
-    call.say(f"Error creating the node(s): {refusals()['INVALID_NODE_STATE'][1]}")
-    call.quit(1)
+        call.say(f"{said}: {refusals()['INVALID_NODE_STATE'][1]}")
+        call.quit(1)
+    ask_administrator(call, said)
+    if any(
+        key.lower() not in known_keys("NodeName") for key, _, _ in pairs if not names(key, ("nodename", 3))
+    ):
+        line = " ".join(f"{key}{sign}{value}" for key, sign, value in pairs)
+        call.error(f"Failed to parse nodeline '{line}'")
+        call.say(f"{said}: {refusals()['SLURM_ERROR'][1]}")
+        call.quit(1)
+
+
+def delete_node(call: Call, word: str, hosts: str) -> None:
+    """Nodes without jobs are as those in the future: nobody is shown them, and nothing starts there."""
+    ask_administrator(call, f"delete_node {word}")
+    cluster = call.site.cluster
+    try:
+        named = hostlist.expand(hosts)
+    except hostlist.HostlistError:
+        named = [hosts]
+    unknown = [name for name in named if name not in cluster.node_index]
+    busy = [
+        name for name in named if name not in unknown and cluster.nodes[cluster.node_index[name]].allocated
+    ]
+    gone = [name for name in named if name not in unknown and name not in busy]
+    if gone:
+        call.site.controller.update_node(gone, {"state": "FUTURE"}, call.user)
+    if unknown or busy:
+        call.error(f"failed to delete nodes {hostlist.compress_sorted([*unknown, *busy])}")
+        refused = "INVALID_NODE_NAME" if unknown else "NODES_BUSY"
+        call.say(f"delete_node {word}: {refusals()[refused][1]}")
+        call.quit(1)

@@ -41,6 +41,14 @@ _RESERVATION_KEYS = {
     "skip": ("skip", 2),
 }
 """Keys in the order in which scontrol tries them, and the letters that are enough (_parse_res_options)."""
+_ADDED_TO = ("accounts", "flags", "groups", "users", "duration")
+"""Where `+=` and `-=` mean something."""
+SHOWN_FLAGS = (
+    "MAINT", "FLEX", "OVERLAP", "IGNORE_JOBS", "HOURLY", "DAILY", "WEEKDAY", "WEEKEND", "WEEKLY", "SPEC_NODES",
+    "ALL_NODES", "ANY_NODES", "STATIC", "PART_NODES", "FIRST_CORES", "TIME_FLOAT", "REPLACE", "REPLACE_DOWN",
+    "PURGE_COMP", "NO_HOLD_JOBS_AFTER_END", "MAGNETIC",
+)  # fmt: skip
+"""In the order of reservation_flags_string."""
 _FLAGS = {
     "MAINTENANCE": ("MAINT", 3), "OVERLAP": ("OVERLAP", 1), "FLEX": ("FLEX", 1), "IGNORE_JOBS": ("IGNORE_JOBS", 1),
     "HOURLY": ("HOURLY", 1), "DAILY": ("DAILY", 1), "WEEKDAY": ("WEEKDAY", 1), "WEEKEND": ("WEEKEND", 1),
@@ -77,6 +85,9 @@ def _reservation_fields(call: Call, pairs: Pairs, what: str) -> dict[str, Any]:
         if field is None:
             call.error(f"Unknown parameter {word}.  {ending}")
             _give_up(call, what)
+        if field in ("users", "accounts", "groups") and field in fields:
+            call.error(f"Parameter {word} specified more than once")
+            _give_up(call, what)
         if field in ("start", "end"):
             try:
                 fields[field] = durations.parse_time(value, call.now)
@@ -92,7 +103,7 @@ def _reservation_fields(call: Call, pairs: Pairs, what: str) -> dict[str, Any]:
             fields[field] = (sign, minutes)
         elif field in ("node_count", "core_count"):
             if not value.isdecimal():
-                call.error(f"Invalid {field[:4]} count {value}.  {ending}")
+                call.error(f"Invalid {field[:4]} count {value}")
                 _give_up(call, what)
             fields[field] = whole(value)
         elif field == "flags":
@@ -111,6 +122,9 @@ def _reservation_fields(call: Call, pairs: Pairs, what: str) -> dict[str, Any]:
                     fields["core_count" if name == "cpu" else "node_count"] = whole(count)
         else:
             fields[field] = value
+        if sign != "=" and field not in _ADDED_TO:
+            call.error(f"The +=/-= notation is not supported when updating {key}.  {ending}")
+            _give_up(call, what)
     return fields
 
 
@@ -254,9 +268,7 @@ def _merged(call: Call, fields: dict[str, Any]) -> dict[str, Any]:
     if "core_count" in fields:
         raise SlurmError("CORE_RESERVATION_UPDATE")
     if "nodes" in fields or "node_count" in fields:
-        sign, _text = fields.get("nodes", ("=", ""))
-        nodes = _reserved_nodes(call, {"partition": found.partition} | fields, set())
-        changes["nodes"] = tuple(changed_words(found.nodes, sign, nodes))  # type: ignore[arg-type]
+        changes["nodes"] = _reserved_nodes(call, {"partition": found.partition} | fields, set())
     for name in ("features", "partition"):
         if name in fields:
             changes[name] = fields[name]
@@ -272,18 +284,29 @@ def create_reservation(call: Call, pairs: Pairs) -> None:
     if "end" not in fields and "duration" not in fields:
         call.error("An end time or duration must be given.  No reservation created.")
         call.quit(1)
+    if (
+        "end" in fields
+        and "duration" in fields
+        and fields["start"] + _length(fields["duration"][1]) != fields["end"]
+    ):
+        call.fail("StartTime + Duration does not equal EndTime.  No reservation created.")
+    if "end" in fields and fields.get("start", 0) > fields["end"]:
+        call.fail("Start time cannot be after end time.  No reservation created.")
+    all_of_it = "partition" in fields and fields.get("nodes", ("", ""))[1].upper() == "ALL"
+    if "PART_NODES" in flags and not all_of_it:
+        call.fail("PART_NODES flag requires specifying a Partition and ALL nodes.  No reservation created.")
     if "partition" in fields and not fields.keys() & {"nodes", "node_count", "core_count", "licenses"}:
         fields["nodes"] = ("=", "ALL")
     if "partition" in fields and fields.get("nodes", ("", ""))[1].upper() == "ALL":
         fields["flags"] = ("=", (*fields.get("flags", ("", ()))[1], "PART_NODES"))
     if not fields.keys() & {"nodes", "node_count", "core_count", "licenses", "partition"}:
-        call.error(
-            "Nodes, CoreCnt, NodeCnt, TRES, Licenses or BurstBuffer must be specified. No reservation created."
-        )
-        call.quit(1)
+        wanted = "CoreCnt, Nodes, NodeCnt, BurstBuffer, Licenses or Watts must be specified."
+        call.fail(f"{wanted}  No reservation created.")
     if not fields.keys() & {"users", "accounts", "groups"}:
-        call.error("Either Users/Groups and/or Accounts must be specified.  No reservation created.")
-        call.quit(1)
+        call.fail("Either Users/Groups and/or Accounts must be specified.  No reservation created.")
+    if {"users", "groups"} <= fields.keys():
+        either = "Users and Groups are mutually exclusive.  You can have one or the other, but not both."
+        call.fail(f"{either}  No reservation created.")
     ask_administrator(call, "Error creating the reservation", operator=True)
     try:
         name = call.site.controller.create_reservation(_reservation(call, fields), "root")
@@ -295,6 +318,8 @@ def create_reservation(call: Call, pairs: Pairs) -> None:
 
 def update_reservation(call: Call, pairs: Pairs) -> None:
     fields = _reservation_fields(call, pairs, "update")
+    if "name" not in fields:
+        call.fail("Reservation must be given.  No reservation update.")
     try:
         if not call.site.cluster.is_operator(call.user):
             raise SlurmError("USER_ID_MISSING")

@@ -11,6 +11,7 @@ from importlib.resources import files
 from fairway.slurm.commands import jobtext, nodetext
 from fairway.slurm.commands.call import VERSION, Call
 from fairway.slurm.commands.scontroljobs import job_lines
+from fairway.slurm.commands.scontrolreservations import SHOWN_FLAGS
 from fairway.slurm.commands.steps import StepRow, step_rows
 from fairway.slurm.model.node import Node
 from fairway.slurm.model.partition import Partition, Reservation
@@ -234,12 +235,18 @@ def reservation_lines(call: Call, one: Reservation) -> list[str]:
         f"ReservationName={one.name} StartTime={call.stamp(one.start)} EndTime={call.stamp(one.end)} "
         f"Duration={durations.clock(one.end - one.start)}",
         f"Nodes={jobtext.node_list(n.name for n in nodes) or '(null)'} NodeCnt={len(nodes)} CoreCnt={cores} "
-        f"Features={one.features or '(null)'} PartitionName={one.partition or '(null)'} Flags={','.join(one.flags)}",
+        f"Features={one.features or '(null)'} PartitionName={one.partition or '(null)'} "
+        f"Flags={','.join(sorted(one.flags, key=_flag_place))}",
         f"TRES=cpu={cores * threads}" if cores else "TRES=(null)",
         f"Users={names(one.users)} Groups={names(one.groups)} Accounts={names(one.accounts)} "
         f"Licenses={licenses} State={state} BurstBuffer=(null) Watts={one.watts}",
         "MaxStartDelay=(null)",
     ]
+
+
+def _flag_place(flag: str) -> int:
+    name = flag.partition("=")[0]
+    return SHOWN_FLAGS.index(name) if name in SHOWN_FLAGS else len(SHOWN_FLAGS)
 
 
 def _steps_named(call: Call, rows: list[StepRow], name: str) -> list[StepRow]:
@@ -256,6 +263,13 @@ def _steps_named(call: Call, rows: list[StepRow], name: str) -> list[StepRow]:
         call.print(f"Job step {job}.{wanted if dot else 'TBD'} not found")
         call.quit(1)
     return found
+
+
+def show_slurmd(call: Call, name: str, detail: bool, line: bool) -> None:
+    """Nodes have no slurmd on the machine where somebody types."""
+    call.error("slurm_slurmd_info: Connection refused")
+    call.say("slurm_load_slurmd_status: Connection refused")
+    call.quit(1)
 
 
 def show_step(call: Call, name: str, detail: bool, line: bool) -> None:
@@ -282,7 +296,8 @@ def _step_lines(call: Call, row: StepRow) -> list[str]:
         f"Nodes={len(step.nodes)} CPUs={0 if batch else step.cpus} Tasks={step.tasks} Name={step.name} Network=(null)",
         f"TRES={tres}",
         "ResvPorts=(null)",
-        "CPUFreqReq=Default",
+        "CPUFreqReq=Default"
+        + ("" if batch else f" Dist={'Cyclic' if step.tasks <= len(step.nodes) else 'Block'}"),
         f"SrunHost:Pid={host}",
     ]
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from fairway.slurm.commands.call import Call
 from fairway.slurm.commands.joboptions import mail_types
 from fairway.slurm.commands.jobrequests import _gres
-from fairway.slurm.commands.scontrolnodes import create_node, update_node
+from fairway.slurm.commands.scontrolnodes import create_node, delete_node, update_node
 from fairway.slurm.commands.scontrolpartitions import create_partition, update_partition
 from fairway.slurm.commands.scontrolreservations import create_reservation, update_reservation
 from fairway.slurm.commands.scontrolwords import Pairs, ask_administrator, names
@@ -36,6 +36,8 @@ def create(call: Call, words: list[str]) -> None:
     if len(words[0]) > 2 and "partitionname".startswith(words[0].lower()):
         call.error(f"Invalid input: {words[0]}  Request aborted")
         call.quit(1)
+    if not any("=" in word for word in words):
+        call.fail(f"Invalid creation entity: {words[0]}")
     _dispatch(call, words, _CREATED, "create", "")
 
 
@@ -50,6 +52,9 @@ def delete(call: Call, words: list[str]) -> None:
             call.quit(1)
         value = words[1]
     kind = key.lower()
+    if "nodename".startswith(kind) and len(kind) > 2:
+        delete_node(call, words[0], value)
+        return
     try:
         if "partitionname".startswith(kind) and len(kind) > 2:
             ask_administrator(call, f"delete_partition {words[0]}")

@@ -17,6 +17,7 @@ from fairway.slurm.cluster import cluster_tres
 from fairway.slurm.commands.call import VERSION, Call
 from fairway.slurm.commands.fields import Column, Style, heading_lines, joined
 from fairway.slurm.commands.getopt import parse, short_table
+from fairway.slurm.commands.prompt import interactive
 from fairway.slurm.commands.sshare import tree
 from fairway.slurm.utilization import runs_of, utilization
 from fairway.slurm.words import durations, hostlist
@@ -127,12 +128,7 @@ def sreport(call: Call) -> None:
     if parsed.rest:
         _do(call, asked, parsed.rest)
         return
-    for line in call.stdin.splitlines():
-        words = line.split()
-        if words and words[0] in ("exit", "quit", "\\q"):
-            return
-        if words and not words[0].startswith("#"):
-            _do(call, asked, words)
+    interactive(call, lambda words: _do(call, asked, words))
 
 
 def _set(call: Call, asked: Asked, name: str, value: str) -> None:

@@ -525,7 +525,7 @@ def _reads_stdin(name: str, words: list[str]) -> bool:
         return not any(w in ("-h", "--help", "--usage", "-V", "--version") for w in words)
     plain = [w for w in words if not w.startswith("-")]
     if not plain:
-        return not words
+        return not any(w in ("-h", "--help", "--usage", "-V", "--version") for w in words)
     return (
         name == "sacctmgr"
         and plain[0][:1] in "admcr"
