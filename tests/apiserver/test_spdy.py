@@ -83,7 +83,41 @@ def test_header_blocks_are_bounded_after_inflating() -> None:
         list(Reader().feed(bomb))
 
 
+def test_frames_byte_by_byte() -> None:
+    """Source: SPDY Protocol draft 3, 2.2 and 2.6."""
+    for made, want in (
+        (spdy.data_frames(5, b"ab"), "00000005 00 000002 6162"),
+        (spdy.data_frames(5, b"ab", is_last=True), "00000005 01 000002 6162"),
+        (spdy.data_frames(5, b"", is_last=True), "00000005 01 000000"),
+        (spdy.reset(5, spdy.PROTOCOL_ERROR), "80030003 00 000008 00000005 00000001"),
+        (spdy.reset(5, spdy.REFUSED_STREAM), "80030003 00 000008 00000005 00000003"),
+        (spdy.reset(5, spdy.CANCEL), "80030003 00 000008 00000005 00000005"),
+        (spdy.ping(9), "80030006 00 000004 00000009"),
+        (spdy.go_away(5), "80030007 00 000008 00000005 00000000"),
+    ):
+        assert made == bytes.fromhex(want.replace(" ", ""))
+    writer = Writer()
+    for made, kind, flags in (
+        (writer.reply(5), "80030002", 0),
+        (writer.reply(5, is_last=True), "80030002", 1),
+        (writer.open(5, {"a": "b"}), "80030001", 0),
+    ):
+        assert (made[:4].hex(), made[4]) == (kind, flags)
+        assert int.from_bytes(made[5:8], "big") == len(made) - 8
+        assert made[8:12] == bytes((0, 0, 0, 5))
+
+
+def test_a_header_block_has_so_many_bytes() -> None:
+    """Its count, and each length, take four."""
+    room = 16 * 1024 - 4 - 4 - 1 - 4
+    assert frames_of(Writer().open(1, {"a": "x" * room}), []) == [Opened(1, {"a": "x" * room}, False)]
+    with pytest.raises(SpdyError, match="more than"):
+        list(Reader().feed(Writer().open(1, {"a": "x" * (room + 1)})))
+
+
 def test_frames_are_bounded() -> None:
+    whole = spdy._PREFACE.pack(1, 1024 * 1024)
+    assert list(Reader().feed(whole)) == [], "more is to come"
     with pytest.raises(SpdyError, match="at most"):
         list(Reader().feed(spdy._PREFACE.pack(1, 0xFFFFFF)))
 

@@ -31,3 +31,19 @@ def test_a_flag_that_says_nothing_possible_is_as_if_it_were_not_there(flag: str,
 def test_a_count_of_gpus_without_end_is_one() -> None:
     container = {"image": "vllm", "resources": {"limits": {"nvidia.com/gpu": "9" * 5000}}}
     assert engine_of(container, NODE).context > 0
+
+
+@pytest.mark.parametrize(
+    ("image", "args", "want"),
+    [
+        ("vllm/vllm-openai:v0.9", [], 8000),
+        ("ghcr.io/huggingface/Text-Generation-Inference:3", [], 80),
+        ("lmsysorg/sglang:latest", [], 30000),
+        ("kserve/huggingfaceserver:v0.15", [], 8080),
+        ("kserve/huggingfaceserver:v0.15", ["--port", "9"], 9),
+        ("lmsysorg/sglang:latest", ["--port=999999"], 999_999),
+        ("lmsysorg/sglang:latest", ["--port=1000000"], 30000),
+    ],
+)
+def test_where_each_server_listens(image: str, args: list[str], want: int) -> None:
+    assert port_of({"name": "c", "image": image, "args": args}) == want
