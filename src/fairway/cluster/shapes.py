@@ -111,9 +111,9 @@ class PodShape:
     container_count: int
     gpu_count: int
     gpu_each: int
-    claims: tuple[tuple[str, bool], ...] = ()
+    claims: tuple[tuple[str, bool], ...]
     """Claims it uses, and whether that is the name of an ephemeral volume: its claim is named after the pod, too."""
-    has_devices: bool = False
+    has_devices: bool
     """Whether it names resource claims. Which ones is the pod's own matter."""
 
     @property
