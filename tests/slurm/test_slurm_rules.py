@@ -89,6 +89,18 @@ def test_a_job_is_left_alone_for_its_exempt_time_and_no_longer() -> None:
     assert (low.state, high.state) == ("PENDING", "RUNNING")
 
 
+def test_a_job_that_a_limit_keeps_out_pushes_nobody_aside() -> None:
+    w = world(BY_QOS)
+    accounts = w.ctl.cluster.accounts
+    carol = accounts.associations[accounts.by_key["acctb", "carol", ""]]
+    carol.limits.max_tres_per_job = {"gres/gpu": 4}
+    low = w.submit(60, gpus=8, qos="low")
+    w.run(3)
+    high = w.submit(5, gpus=8, qos="high", user="carol")
+    w.run(8)
+    assert (low.state, high.state, high.reason) == ("RUNNING", "PENDING", "AssocMaxGRESPerJob")
+
+
 @pytest.mark.parametrize("turns", [0, 1])
 def test_components_that_waited_start_once_there_is_room(turns: int) -> None:
     """In every second turn what was thought of them is forgotten: another one follows, though nothing changed."""

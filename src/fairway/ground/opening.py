@@ -26,7 +26,7 @@ def open_ground(
     path = path.expanduser()
     if not path.exists() and not str(path).startswith("/dev/"):
         expected = (
-            "no such file or directory: expected a scenario, a run directory, a dump, "
+            "no such file or directory: expected a scenario, a run directory, a dump, a folder with a slurm.conf, "
             "the data folder of fairway up, or a kubeconfig"
         )
         raise InvalidInput((FieldProblem(str(path), 0, "", "", expected),))

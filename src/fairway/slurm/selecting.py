@@ -578,7 +578,8 @@ def _preempt(look: Looking, job: Job, part: Partition, need: Need, nodes: int) -
         passes += 1
         if passes > rules.reorder_count + 1 or len(order) <= passes:
             victims = [one for one in order[: last + 1] if any(share.node in taken for share in one.shares)]
-            return Verdict("BUSY", placement, tuple(victims), reason="Resources")
+            whole = place(need, _world(look, job, part, uses), nodes, job.nodelist)  # limits look at its GRES
+            return Verdict("BUSY", whole or placement, tuple(victims), reason="Resources")
         order = _reordered(rules, order, last, taken)
     return None
 
