@@ -449,6 +449,9 @@ def test_a_head_that_cannot_be_considered() -> None:
     elsewhere = Case(queues=[queue("a", 4, spec=selector)], waiting=w, want={})
     said = "workload namespace doesn't match ClusterQueue selector"
     assert ends(elsewhere) == {"w": ("", said, "Misconfigured", "NamespaceMismatch", False, False)}
+    gone = Case(queues=[queue("a", 4)], waiting=[wl("w", "a", 1, namespace="gone")], want={})
+    said = 'workload namespace "gone" does not exist: namespaces "gone" not found'
+    assert list(ends(gone).values()) == [("", said, "Misconfigured", "", False, False)]
 
 
 def test_a_head_that_does_not_fit() -> None:
