@@ -75,12 +75,19 @@ def test_pausing_removes_the_autoscaler_and_holds_a_count() -> None:
     assert world.replicas("web") == 3
     assert world.twin.store.get(Key(HPA, "default", "keda-hpa-web")) is None
     assert world.conditions("web", SO)["Paused"] == ("True", "ScaledObjectPaused")
+    ready = next(c for c in world.status("web", SO)["conditions"] if c["type"] == "Ready")
+    assert (ready["status"], ready["message"]) == ("True", "ScaledObject is paused")
     there = world.get(SO, "web")
     meta = {k: v for k, v in there["metadata"].items() if k != "annotations"}
     world.twin.store.replace({**there, "metadata": meta})
     world.twin.wake()
     world.run(60)
     assert world.conditions("web", SO)["Paused"] == ("False", "ScaledObjectUnpaused")
+    ready = next(c for c in world.status("web", SO)["conditions"] if c["type"] == "Ready")
+    assert (ready["status"], ready["message"]) == (
+        "True",
+        "ScaledObject is defined correctly and is ready for scaling",
+    )
     assert world.twin.store.get(Key(HPA, "default", "keda-hpa-web")) is not None
 
 

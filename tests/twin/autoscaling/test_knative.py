@@ -251,3 +251,37 @@ def test_the_whole_of_what_an_autoscaler_says() -> None:
             "serviceName": "model-00001",
             "observedGeneration": 1,
         }
+
+
+def test_requests_come_and_go_second_by_second() -> None:
+    """Requests come at 120 s and end at 240 s; a copy made meanwhile says the same."""
+    world = World(load=load("0s:0,2m:250,4m:0"), objects=[service()])
+    found, copied = list[tuple[int, int, int, str]](), list[tuple[int, int, int, str]]()
+    copy = None
+    for second in range(1, 400):
+        world.run(1)
+        copy = world.twin.fork() if second == 200 else copy
+        if copy is not None and second > 200:
+            copy.run_for(SECOND_US)
+        for twin, seen in ((world.twin, found), (copy, copied)):
+            status = twin.store.require(Key(PA, "default", "model-00001")).get("status") if twin else None
+            if status and second > 1:
+                active = next(c["status"] for c in status["conditions"] if c["type"] == "Active")
+                now = status["desiredScale"], status["actualScale"], active
+                if not seen or seen[-1][1:] != now:
+                    seen.append((second, *now))
+    ending = [
+        (250, 3, 3, "True"),
+        (266, 2, 2, "True"),
+        (284, 1, 1, "True"),
+        (300, 0, 1, "False"),
+        (302, 0, 0, "False"),
+    ]
+    assert found == [
+        (2, 1, 1, "True"),
+        (60, 0, 1, "False"),
+        (63, 0, 0, "False"),
+        (120, 4, 4, "True"),
+        *ending,
+    ]
+    assert copied == [(200, 4, 4, "True"), *ending]
