@@ -92,6 +92,8 @@ class Controller(Life):
 
     def consider(self, job: Job) -> bool:
         """Start a pending job at once if it is the first of its partitions (as for srun and salloc)."""
+        if job.het_job_id:  # its components start together, by the backfill scheduler
+            return False
         if not job.pending or not is_runnable(self.cluster, job, self.now) or self._waits_for_others(job):
             return False
         for name in job.partitions:
@@ -269,6 +271,8 @@ class Controller(Life):
             raise SlurmError("NOT_SUPPORTED")
         if "admin_comment" in changes and not self.cluster.is_administrator(user):
             raise SlurmError("ACCESS_DENIED")
+        if job.pending and (changes.get("time_min") or 0) > changes.get("time_limit", job.time_limit):
+            raise SlurmError("INVALID_TIME_MIN_LIMIT")
         if "cluster_features" in changes:  # of a federation, which there is none
             raise SlurmError("SLURM_ERROR")
         if self.cluster.is_operator(user) or not job.pending:
@@ -378,6 +382,8 @@ class Controller(Life):
             raise SlurmError("NOT_SUPPORTED")
         if "end" in changes:
             self._end_earlier(job, changes["end"], user)
+        if "requeue" in changes:
+            job.requeue = bool(changes["requeue"])
         same_size = changes.get("nodes") == (len(job.nodes), None)
         if changes.keys() & _PENDING_ONLY - ({"nodes"} if same_size else set()):
             raise SlurmError("JOB_NOT_PENDING")
@@ -423,6 +429,7 @@ class Controller(Life):
         jobs = self._records(job_id) if task is None else self._task(job_id, task)
         jobs = [job for job in jobs if job.job_id == job_id] if alone else jobs
         if not alone and task is None and jobs[0].array_task is not None and jobs[0].array_job_id != job_id:
+            self._may(jobs[0], user)
             raise SlurmError(
                 "ALREADY_DONE"
             )  # a task is known to scancel by its array's id alone (job_str_signal)

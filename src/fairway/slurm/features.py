@@ -37,7 +37,7 @@ class Features:
 def parse(text: str) -> Features | None:
     """The constraint; None for one that cannot be read."""
     tokens = _TOKEN.findall(text)
-    if not tokens or "".join(tokens) != text or len(text) > MAX_LENGTH:
+    if not tokens or "".join(tokens) != text or len(text) > MAX_LENGTH or text.count("[") != text.count("]"):
         return None
     if len(tokens) > 1 and tokens[-1] in ("&", ","):  # nothing after it is asked for
         tokens.pop()

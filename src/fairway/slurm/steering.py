@@ -98,7 +98,7 @@ class Steering(Controller):
             self._requeue(job, "REQUEUED")
             if hold or special:
                 job.priority, job.reason = 0, "JobHeldUser"
-                job.reason_detail = "job requeued in special exit state" if special else HELD_AGAIN
+                job.reason_detail = HELD_AGAIN
                 job.flags |= {"SPECIAL_EXIT"} if special else set()
             elif not job.priority:
                 job.reason = "JobHeldUser"

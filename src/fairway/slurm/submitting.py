@@ -159,7 +159,7 @@ def association_of(cluster: Cluster, account: str | None, user: str, partition: 
     """Raises: SlurmError INVALID_ACCOUNT where associations are enforced and the user has none such."""
     accounts = cluster.accounts
     known = accounts.users.get(user)
-    name = (account or (known.default_account if known else "")).lower()
+    name = (account if account is not None else known.default_account if known else "").lower()
     found = accounts.find(name, user, partition) if name else None
     if found is None and "associations" in cluster.conf.enforce:
         raise SlurmError("INVALID_ACCOUNT")

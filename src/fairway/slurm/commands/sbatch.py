@@ -70,6 +70,8 @@ def tell_notes(call: Call, refused: SlurmError, request: JobRequest) -> None:
     if refused.name == "INVALID_PARTITION_NAME":
         asked = [p for one in request.het or (request,) for p in (one.partition or "").split(",") if p]
         unknown = [p for p in asked if p not in call.site.cluster.partitions]
+        if not unknown and any(one.partition == "" for one in request.het or (request,)):
+            unknown = ["(null)"]
         if unknown:
             call.error(f"invalid partition specified: {unknown[0]}")
 
@@ -212,7 +214,7 @@ def _request(call: Call, options: JobOptions, operands: list[str], wrap: str | N
     }
     return replace(
         request,
-        name=request.name or name,
+        name=request.name if options.is_set("job-name") else name,
         script=body,
         argv=tuple(operands[1:]),
         environment=_environment(call, options)

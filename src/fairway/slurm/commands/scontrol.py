@@ -265,9 +265,9 @@ def _requeue(call: Call, words: list[str]) -> None:
 def _requeue_hold(call: Call, words: list[str]) -> None:
     state = [w for w in words if w.lower().startswith("state=")]
     rest = [w for w in words if w not in state]
-    on_jobs(
-        call, rest, "requeuehold", _each(lambda one: call.site.controller.requeue(one, call.user, hold=True))
-    )
+    special = bool(state)
+    again = _each(lambda one: call.site.controller.requeue(one, call.user, hold=True, special=special))
+    on_jobs(call, rest, "requeuehold", again)
 
 
 def _suspend(call: Call, words: list[str]) -> None:

@@ -95,6 +95,8 @@ def _dispatch(
 def _pairs(call: Call, words: list[str]) -> Pairs:
     pairs: Pairs = []
     for word in words:
+        if word.lower() in ("ni", "nic", "nice"):  # as if it were 100
+            word = f"{word}=100"
         match = re.match(r"([^=+-]*(?:-[^=+-]+)*)([+-]?)=(.*)", word, re.DOTALL)
         if match is None:
             _abort(call, f"Invalid input: {word}")
@@ -322,6 +324,13 @@ def _read_yes(call: Call, value: str) -> Any:
     return value.lower() in ("yes", "y", "1", "true")
 
 
+def _read_requeue(call: Call, value: str) -> Any:
+    if re.fullmatch(r"\d{1,5}", value):
+        return int(value) != 0
+    call.error(f"Invalid Requeue value: {value}")
+    return _BAD
+
+
 Names = tuple[tuple[str, int], ...]
 _JOB_KEYS: tuple[tuple[Names, str, Callable[[Call, str], Any]], ...] = (
     ((("admincomment", 3),), "admin_comment", _read_text),
@@ -334,7 +343,7 @@ _JOB_KEYS: tuple[tuple[Names, str, Callable[[Call, str], Any]], ...] = (
     ((("cpuspertask", 9),), "cpus_per_task", _read_int),
     ((("numcpus", 6),), "min_cpus", _read_int),
     ((("numtasks", 8), ("reqprocs", 8)), "num_tasks", _read_int),
-    ((("requeue", 4),), "requeue", _read_yes),
+    ((("requeue", 4),), "requeue", _read_requeue),
     ((("numnodes", 8), ("reqnodes", 8)), "nodes", _read_nodes),
     ((("tasksperNode".lower(), 2),), "ntasks_per_node", _read_int),
     ((("mincpusnode", 4),), "node_min_cpus", _read_int),

@@ -17,6 +17,7 @@ from fairway.slurm.commands.environment import (
     node_variables,
     repeated,
 )
+from fairway.slurm.commands.hetvariables import components_of
 from fairway.slurm.commands.joboptions import JobOptions
 from fairway.slurm.commands.jobrequests import _gres
 from fairway.slurm.model.job import Job, Step
@@ -56,7 +57,7 @@ def plan_step(call: Call, job: Job, options: JobOptions, whole_job: bool) -> tup
         for name, count in zip(layout.nodes, layout.tasks, strict=True)
     ]
     step = Step(
-        step_id=str(sum(s.step_id.isdecimal() for s in job.steps)),
+        step_id=_next_step(call, job),
         name=str(get("job-name") or ""),
         start=call.now,
         nodes=layout.nodes,
@@ -64,6 +65,13 @@ def plan_step(call: Call, job: Job, options: JobOptions, whole_job: bool) -> tup
         cpus=_cpus(job, layout, tasks, cpus, whole_job or not get("exact")),
     )
     return step, _tasks(call, job, step, layout, gpus, options)
+
+
+def _next_step(call: Call, job: Job) -> str:
+    """Components of a heterogeneous job count their steps together."""
+    return str(
+        len({s.step_id for one in components_of(call.site, job) for s in one.steps if s.step_id.isdecimal()})
+    )
 
 
 def _dealt(distribution: Any) -> int:

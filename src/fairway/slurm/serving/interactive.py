@@ -12,7 +12,8 @@ from fairway.slurm.commands import jobtext
 from fairway.slurm.commands.binding import check_cpu_bind, check_memory_bind, check_mpi
 from fairway.slurm.commands.call import Call, Quit
 from fairway.slurm.commands.environment import asked_variables, job_variables, tres_variables
-from fairway.slurm.commands.joboptions import JobOptions
+from fairway.slurm.commands.hetvariables import allocation_variables, choose_component, components_of
+from fairway.slurm.commands.joboptions import AGAIN, JobOptions
 from fairway.slurm.commands.jobrequests import request_of
 from fairway.slurm.commands.multiprog import read_programs
 from fairway.slurm.commands.sbatch import task_environment, tell_notes, will_run
@@ -47,12 +48,18 @@ _SIGNALS = {
 def begin(host: Host, connection: Connection, call: Call) -> None:
     """Read the options; then a step of the job around it, or an allocation first."""
     try:
+        if call.name == "srun":
+            typed = JobOptions(call)
+            typed.take(call.arguments, "cli")
+            choose_component(call, typed.get("het-group") or typed.get("pack-group"))
         options = JobOptions(call)
         options.take_environment()
         rest = options.take(call.arguments, "cli")
         if call.name == "salloc":
             _allocate(host, connection, call, options, rest, _salloc)
             return
+        if ":" in rest:
+            _refuse_components(call, rest)
         check_mpi(options)
         if not rest and not options.get("test-only"):
             call.fatal("No command given to execute.")
@@ -64,6 +71,13 @@ def begin(host: Host, connection: Connection, call: Call) -> None:
             _allocate(host, connection, call, options, rest, _srun)
     except Quit as left:
         connection.flush(call, left.code)
+
+
+def _refuse_components(call: Call, rest: list[str]) -> None:
+    """A step over several components is not known here."""
+    if rest[-1] == ":":
+        call.fatal("No command given to execute.")
+    call.fail(f"Unable to allocate resources: {refusals()['NOT_SUPPORTED'][1]}")
 
 
 def _check_step(call: Call, options: JobOptions, rest: list[str]) -> None:
@@ -107,6 +121,13 @@ def _allocate(
     if call.name == "srun" and rest:
         default = rest[0].rsplit("/", 1)[-1]
     request = replace(request, name=request.name or default)
+    parts = [request]
+    while call.name == "salloc" and rest[:1] == [":"]:
+        options, rest = _next_component(call, options, rest[1:])
+        one = replace(request_of(options), batch=False, environment=dict(call.environment))
+        parts.append(replace(one, name=one.name or default))
+    if len(parts) > 1:
+        request = JobRequest(het=tuple(parts), batch=False)
     if options.get("test-only"):
         will_run(call, request)
     job = _submit(call, request)
@@ -122,10 +143,19 @@ def _allocate(
         call.info(f"job {job.job_id} queued and waiting for resources")
         connection.flush(call)
         host.when(
-            lambda: not job.pending, lambda: _granted(host, connection, call, options, rest, job, then, True)
+            lambda: not any(one.pending for one in components_of(host.site, job)),
+            lambda: _granted(host, connection, call, options, rest, job, then, True),
         )
         return
     _granted(host, connection, call, options, rest, job, then, False)
+
+
+def _next_component(call: Call, before: JobOptions, typed: list[str]) -> tuple[JobOptions, list[str]]:
+    """The options behind a `:`, where those before it hold on (reset_each_pass)."""
+    options = JobOptions(call)
+    options.values.update({name: value for name, value in before.values.items() if name not in AGAIN})
+    options.source.update({name: value for name, value in before.source.items() if name not in AGAIN})
+    return options, options.take(typed, "cli")
 
 
 def _refuse_at_once(call: Call, refused: SlurmError) -> None:
@@ -211,8 +241,9 @@ def _salloc(
             tell(f"Relinquishing job allocation {job.job_id}")
             if job.steps:  # the end of its steps is waited for, and the controller's word comes first
                 tell(f"Job allocation {job.job_id} has been revoked.")
-            if job.active:
-                host.site.controller.finish(job.job_id, status >> 8, kill)
+            for one in components_of(host.site, job):
+                if one.active:
+                    host.site.controller.finish(one.job_id, status >> 8, kill)
         connection.flush(call, (0 if kill in _USERS_OWN else 1) if kill else status >> 8)
 
     connection.then = lambda told: host.answer_told(connection, told, lambda: ended(told))
@@ -225,6 +256,8 @@ def _salloc(
 
 def _salloc_variables(host: Host, call: Call, options: JobOptions, job: Job) -> dict[str, str]:
     """What salloc's command finds; memory is told where it was asked for (env_array_for_job)."""
+    if job.het_job_id:
+        return allocation_variables(host.site, job) | {"PATH": _path(host, call)}
     found = job_variables(host.site, job) | asked_variables(options.values) | tres_variables(options.values)
     found["SLURM_NODE_ALIASES"] = "(null)"
     found["PATH"] = _path(host, call)
@@ -305,6 +338,8 @@ def _run_step(
     until = _until(call, options)
     stdin = _stdin_task(options)
     own = {"SLURM_JOB_NAME": step.name} if options.source.get("jobid") == "cli" else {}
+    if job.het_job_id:  # the steps of all components are told the first one's number
+        own |= {"SLURM_JOB_ID": str(job.het_job_id), "SLURM_JOBID": str(job.het_job_id)}
     files = _files(host, call, job, step, options)
     only = natural(str(options.get("output") or "")) if options.source.get("output") == "cli" else None
     plan = [
