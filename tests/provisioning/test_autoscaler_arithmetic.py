@@ -97,6 +97,8 @@ def test_a_machine_of_nothing_wastes_nothing_and_costs_what_it_costs() -> None:
     unpriced = Option(group("g", price=None), 2, facts(pod(cpu_milli=100)))
     free = Option(group("g", price=0), 2, facts(pod(cpu_milli=100)))
     assert price_score(unpriced, 0) == price_score(free, 0)
+    cheap = Option(group("g", price=1), 2, facts(pod(cpu_milli=100)))
+    assert price_score(free, 0) < price_score(cheap, 0)
 
 
 def test_what_is_left_of_several_is_chance() -> None:
@@ -354,6 +356,8 @@ def test_the_pods_a_request_stands_for() -> None:
     assert all(requests.consumed_request(p) == "r" for p in made)
     assert made[0]["metadata"]["ownerReferences"][0]["uid"] == "u"
     assert _request().pod_count == 0 and requests.pods_of(_request()) == []
+    uncounted = _request(podSets=[{"podTemplateRef": {"name": "t"}}])
+    assert uncounted.pod_count == 0 and requests.pods_of(uncounted) == []
     assert requests.missing_templates(request) == ""
     short = _request(podSets=[*sets, {"podTemplateRef": {"name": "z"}, "count": 1}])
     assert requests.missing_templates(short) == (
