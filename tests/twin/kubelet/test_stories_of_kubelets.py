@@ -161,6 +161,11 @@ def probed() -> Iterator[str]:
             says=says,
         )
     )
+    # Killed while it is known when it will not be ready: what comes after counts anew.
+    quick = {"periodSeconds": 5, "tcpSocket": {"port": 80}}
+    says = {"run-time": "forever", "readiness-fails": "60s-90s", "liveness-fails": "20s-35s"}
+    both = container("a", readinessProbe=quick, livenessProbe=quick)
+    world.apply(pod("both", both, restartPolicy="Always", terminationGracePeriodSeconds=1, says=says))
     yield from world.until(200)
     yield from world.ends()
 
