@@ -234,7 +234,9 @@ def asked_for() -> Iterator[str]:
     yield from world.until(5 * M).told("tried again")
     user = pod("user")
     user["metadata"]["annotations"]["autoscaling.x-k8s.io/consume-provisioning-request"] = "now"
-    yield from world.apply(user).until(12 * M).told("used")
+    half = pod("half", "100m")
+    half["metadata"]["annotations"]["autoscaling.x-k8s.io/consume-provisioning-request"] = "not-now"
+    yield from world.apply(user, half).until(12 * M).told("used")
     yield from world.until(30 * M).told("in the end")
 
 
