@@ -228,6 +228,30 @@ def test_what_a_claim_that_waits_is_told(name: str) -> None:
     assert world.claim()["status"]["phase"] == "Pending" and world.volumes() == {}
 
 
+def test_what_a_claim_waits_for_is_said_once_and_of_its_successor_again() -> None:
+    world = World(WAITS, claim("c", storageClassName="slow"))
+    waits = ("Normal", "WaitForFirstConsumer", "waiting for first consumer to be created before binding", 1)
+    assert world.said() == [waits]
+    for value in ("1", "2"):
+        world.twin.store.patch(Key(CLAIM, "default", "c"), {"metadata": {"labels": {"x": value}}})
+        world.twin.run_for(SECOND_US)
+    assert world.said() == [waits]
+    copy = world.twin.fork()
+    copy.store.patch(Key(CLAIM, "default", "c"), {"metadata": {"labels": {"x": "3"}}})
+    copy.run_for(SECOND_US)
+    assert [e.times for e in copy.host.events.told()] == [1]
+    world.twin.store.delete(Key(CLAIM, "default", "c"))
+    world.twin.run_for(SECOND_US)
+    world.twin.store.load(
+        {
+            **claim("c", storageClassName="slow"),
+            "metadata": {"name": "c", "namespace": "default", "uid": "new"},
+        }
+    )
+    world.twin.run_for(SECOND_US)
+    assert world.said() == [waits, waits]
+
+
 def made_by(world: World) -> Obj:
     (found,) = world.twin.store.objects(VOLUME)
     return found

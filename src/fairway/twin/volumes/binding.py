@@ -65,6 +65,8 @@ class VolumeBinder:
         self._making: dict[Key, str] = {}
         """Claims a volume is being made for, by uid."""
         self._looks_at_us = -1
+        self._said: dict[str, str] = {}
+        """What each claim was told last that it waits for, by UID."""
 
     def attach(self, host: Host) -> None:
         self.host = host
@@ -79,6 +81,7 @@ class VolumeBinder:
     def fork(self) -> VolumeBinder:
         twin = VolumeBinder()
         twin._making, twin._looks_at_us = dict(self._making), self._looks_at_us
+        twin._said = dict(self._said)
         return twin
 
     def observe(self, change: Change) -> None:
@@ -88,6 +91,8 @@ class VolumeBinder:
                 return
             if change.type != DELETED:
                 self._write_ephemeral(change.obj)
+        elif change.type == DELETED:
+            self._said.pop(change.obj["metadata"]["uid"], None)
         now_us = self.host.loop.now_us
         if self._looks_at_us != now_us:
             self._looks_at_us = now_us
@@ -312,11 +317,10 @@ class VolumeBinder:
 
     def _tell_once(self, claim: Obj, type_: str, reason: str, message: str) -> None:
         """What a claim waits for, when that is new: looking again is no news."""
-        for event in self.host.store.objects("Event", claim["metadata"]["namespace"]):
-            about = event.get("involvedObject") or {}
-            if about.get("uid") == claim["metadata"]["uid"] and event.get("message") == message:
-                return
-        self._tell(claim, type_, reason, message)
+        uid = claim["metadata"]["uid"]
+        if self._said.get(uid) != message:
+            self._said[uid] = message
+            self._tell(claim, type_, reason, message)
 
 
 def _key(obj: Obj) -> Key:
