@@ -238,3 +238,43 @@ def test_a_removed_node_is_shown_to_nobody() -> None:
     w = world()
     assert w.type("scontrol delete nodename=n4", "root") == (0, "", "")
     assert "n4" not in w.type("sinfo -N -h -o %N")[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (
+            "delete account root",
+            " You are not allowed to remove the root account.\n Use remove cluster instead.\n",
+        ),
+        ("modify qos low set preemptmode=x", " Bad Preempt Mode given: preemptmode=x\n"),
+        ("modify qos low set priority=x", " You didn't give me anything to set\n"),
+        ("modify account accta set grptres=cpu", "slurmdb_format_tres_str: no TRES id found for cpu\n"),
+    ],
+)
+def test_what_sacctmgr_says(line: str, told: str) -> None:
+    code, _, said = accounts().type(f"sacctmgr -i {line}", "root")
+    assert code == 1
+    assert told in said
+
+
+def test_a_default_qos_is_one_that_may_be_used() -> None:
+    w = accounts()
+    w.type("sacctmgr -i modify account accta set qos=normal", "root")
+    w.type("sacctmgr -i modify user bob set qos=normal", "root")
+    assert (
+        "don't have access to their default qos."
+        in w.type("sacctmgr -i modify user bob set defaultqos=low", "root")[2]
+    )
+    assert w.type(f"{SHOW} assoc user=bob format=defaultqos", "root")[1] == "\n"
+
+
+def test_an_account_goes_with_everything_below_it_and_a_user_of_one_partition_alone() -> None:
+    w = accounts()
+    w.type("sacctmgr -i add account sub parent=acctb", "root")
+    w.type("sacctmgr -i add user dave account=sub partition=p1,p2", "root")
+    assert w.type("sacctmgr -i delete user dave partition=p1", "root")[1].endswith(" P = p1\n")
+    w.type("sacctmgr -i modify user account=sub set fairshare=7", "root")
+    assert w.type(f"{SHOW} assoc user=dave format=partition,share", "root")[1] == "p2|7\n"
+    w.type("sacctmgr -i delete account acctb", "root")
+    assert w.type(f"{SHOW} assoc account=acctb,sub format=account", "root")[1] == ""

@@ -147,8 +147,10 @@ def _amounts(site: Site, text: str) -> dict[str, int]:
     known = set(site.tres_names)
     amounts = {}
     for part in filter(None, text.split(",")):
-        name, _, value = part.partition("=")
+        name, equals, value = part.partition("=")
         name = name.strip().lower()
+        if not equals:
+            raise BadLimit(f"slurmdb_format_tres_str: no TRES id found for {part}")
         if name not in known:
             raise BadLimit(f"slurmdb_format_tres_str: no TRES known by type {name.partition('/')[0]}")
         amount = (

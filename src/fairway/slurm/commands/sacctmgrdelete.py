@@ -6,7 +6,7 @@ from typing import Any
 
 from fairway.slurm.commands.call import Call
 from fairway.slurm.commands.sacctmgr import Asked, Conditions, answered, forbid, privileged
-from fairway.slurm.commands.sacctmgrsettings import accounts_of, done, move, names_of
+from fairway.slurm.commands.sacctmgrsettings import accounts_of, done, names_of
 from fairway.slurm.model.association import Accounts, Association, remove_association
 from fairway.slurm.words.errors import refusals
 
@@ -70,14 +70,18 @@ def _refuse(call: Call, why: str, lines: list[str], after: str) -> None:
 def delete_user(call: Call, asked: Asked, words: list[str]) -> None:
     accounts, where = accounts_of(call), Conditions(words)
     names = names_of(words, ("users", 1), where)
-    of = where.take(("accounts", 2))
+    of, parts = where.take(("accounts", 2)), where.take(("partitions", 4))
+    whole = of is None and parts is None
     found = [
         a
         for a in accounts.associations.values()
-        if a.user and a.user in names and (of is None or a.account in of)
+        if a.user
+        and a.user in names
+        and (of is None or a.account in of)
+        and (parts is None or a.partition in parts)
     ]
     _delete_check(call, found, words)
-    if of is not None:
+    if not whole:
         advice = (
             " You must change the default account of these users or "
             "remove the users completely from the affected clusters to allow these changes."
@@ -86,7 +90,7 @@ def delete_user(call: Call, asked: Asked, words: list[str]) -> None:
     _keep_jobs(call, found)
     left = {a.user for a in accounts.associations.values() if a.user and a not in found}
     gone = [n for n in names if n in accounts.users and n not in left]
-    if of is None:
+    if whole:
         call.print(" Deleting users...")
         for name in gone:
             call.print(f"  {name}")
@@ -112,7 +116,11 @@ def delete_user(call: Call, asked: Asked, words: list[str]) -> None:
 
 def delete_account(call: Call, asked: Asked, words: list[str]) -> None:
     accounts, where = accounts_of(call), Conditions(words)
-    names = [n for n in names_of(words, ("accounts", 1), where) if n in accounts.accounts and n != "root"]
+    names = names_of(words, ("accounts", 1), where)
+    if "root" in names:
+        call.say(" You are not allowed to remove the root account.\n Use remove cluster instead.")
+        call.quit(1)
+    names = [n for n in names if n in accounts.accounts]
     _delete_check(call, names, words)
     advice = (
         " Please either remove the accounts listed above from list and resubmit,\n"
@@ -132,20 +140,19 @@ def delete_account(call: Call, asked: Asked, words: list[str]) -> None:
 
 
 def _remove_account(accounts: Accounts, name: str) -> None:
-    """The account with everything below it in the tree; users without another association go, too."""
+    """The account, with every association below it; users without another association go, too."""
     at = accounts.by_key.get((name, "", ""))
-    if at is None:
-        return
-    for child in list(accounts.associations[at].children):
-        one = accounts.associations[child]
-        if one.user:
-            remove_association(accounts, one)
-            if not any(a.user == one.user for a in accounts.associations.values()):
-                accounts.users.pop(one.user, None)
-        else:
-            move(accounts, one, "root") if one.account in accounts.accounts else None
-    remove_association(accounts, accounts.associations[at])
+    if at is not None:
+        _remove_tree(accounts, accounts.associations[at])
     accounts.accounts.pop(name, None)
+
+
+def _remove_tree(accounts: Accounts, one: Association) -> None:
+    for child in list(one.children):
+        _remove_tree(accounts, accounts.associations[child])
+    remove_association(accounts, one)
+    if one.user and not any(a.user == one.user for a in accounts.associations.values()):
+        accounts.users.pop(one.user, None)
 
 
 def delete_qos(call: Call, asked: Asked, words: list[str]) -> None:

@@ -152,6 +152,7 @@ def is_key(key: str, name: str, least: int) -> bool:
     return len(key) >= least and name.startswith(key.lower())
 
 
+_MODES = ("off", "cluster", "cancel", "requeue", "suspend", "gang", "within", "suspend,gang", "gang,suspend")
 _FACTORS = ("UsageFactor", "UsageThreshold", "LimitFactor")
 
 
@@ -189,6 +190,15 @@ class QosSettings:
             name = next(one for one in _FACTORS if is_key(key, one.lower(), 6))
             call.say(f"Invalid value for {name} ({value})")
             return True
+        elif is_key(key, "preemptmode", 8) and value.lower() not in _MODES:
+            call.say(f" Bad Preempt Mode given: {key}{sign}{value}")
+            call.quit(1)
+        elif is_key(key, "priority", 3):
+            try:
+                limits_of.count(value, "Priority")
+            except limits_of.BadLimit as bad:
+                call.error(str(bad))
+                return True
         elif not (
             is_key(key, "description", 1)
             or is_key(key, "priority", 3)
@@ -252,7 +262,7 @@ class QosSettings:
     def tell(self, name: str) -> None:
         call, one = self.call, Qos(name, 0)
         self.apply(one)
-        description = next((v for k, _, v in self.changes if is_key(k, "description", 1)), name)
+        description = next((v.lower() for k, _, v in self.changes if is_key(k, "description", 1)), name)
         call.print(f"  Description    = {description}")
         if one.flags:
             call.print(f"  {'Flags':<24} = {','.join(f for f in limits_of.QOS_FLAGS if f in one.flags)}")

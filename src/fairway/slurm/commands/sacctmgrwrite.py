@@ -318,6 +318,7 @@ def _modify_associations(
         for one in mine:
             call.print(f"  {one.name}")
     told = _touched(call, found, settings) if changes_associations else []
+    _check_default_qos(call, told, str(settings.values.get("default_qos", "")), settings)
     if told:
         call.print(f" Modified {kind} associations...")
         for association in told:
@@ -345,6 +346,19 @@ def _check_default(call: Call, users: list[User], account: str) -> None:
         for name in without:
             call.print(f"  U = {name} C = {accounts.cluster}")
         call.quit(1)
+
+
+def _check_default_qos(call: Call, told: list[Association], qos: str, settings: Settings) -> None:
+    """A default QOS is one that they may use (sacctmgr_check_default_qos); where it is not, nothing changes."""
+    accounts = accounts_of(call)
+    without = [one for one in told if qos and not settings.qos and qos not in accounts.allowed_qos(one)]
+    if not without:
+        return
+    call.say(" These associations don't have access to their default qos.")
+    call.say(" Please give them access before they the default can be set to this.")
+    for one in without:
+        call.say(f"  DefQOS = {qos:<10} {_told(accounts, one).lstrip()}")
+    call.quit(0)
 
 
 def _touched(call: Call, found: list[Association], settings: Settings) -> list[Association]:
@@ -383,7 +397,7 @@ def _modify_user(call: Call, asked: Asked, words: list[str]) -> None:
             a
             for a in accounts_of(call).associations.values()
             if a.user
-            and a.user in names
+            and (a.user in names or (not names and accounts is not None))
             and (accounts is None or a.account in accounts)
             and (partitions is None or a.partition in partitions)
         ]

@@ -252,6 +252,10 @@ def _merged(call: Call, fields: dict[str, Any]) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     if found is None:
         raise SlurmError("RESERVATION_INVALID")
+    if fields.get("partition", found.partition) not in ("", found.partition, *call.site.cluster.partitions):
+        raise SlurmError("INVALID_PARTITION_NAME")
+    if any(call.site.uid(user.lstrip("-")) is None for user in fields.get("users", ("", ()))[1]):
+        raise SlurmError("USER_ID_MISSING")
     for name in ("users", "accounts", "groups", "flags"):
         if name in fields:
             sign, words = fields[name]
