@@ -32,12 +32,20 @@ def strangers(cluster: Cluster, rules: Preemption, job: Job, part: Partition) ->
         for other in cluster.running.values():
             if other.user != job.user:
                 found |= bitmap(share.node for share in other.shares)
-    if any(one.oversubscribe in ("FORCE", "YES") for one in cluster.partitions.values()):
+    if _has_rows(cluster):
         for other in cluster.running.values():
             if _keeps_off(other, cluster.partitions[other.partition], job, part):
                 theirs = cluster.partitions[other.partition]
                 if not preemption.may_preempt(rules, cluster.accounts, other, theirs, job, part):
                     found |= bitmap(one.node for one in other.shares)
+    return found
+
+
+def _has_rows(cluster: Cluster) -> bool:
+    found: bool | None = cluster.sets.get("rows")
+    if found is None:
+        found = any(one.oversubscribe in ("FORCE", "YES") for one in cluster.partitions.values())
+        cluster.sets["rows"] = found
     return found
 
 
