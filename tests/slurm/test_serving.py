@@ -41,13 +41,13 @@ def test_a_process_that_sleeps_waits_and_one_that_computes_does_not() -> None:
     try:
         processes.start(1, ["sleep", "60"], dict(os.environ), "/", (null, null, null))
         until = time.monotonic() + 10
-        while processes.are_busy(set()) and time.monotonic() < until:
+        while processes.are_busy({}) and time.monotonic() < until:
             time.sleep(0.01)
-        assert not processes.are_busy(set())
+        assert not processes.are_busy({})
         processes.start(2, ["sh", "-c", "while :; do :; done"], dict(os.environ), "/", (null, null, null))
-        while not processes.are_busy(set()) and time.monotonic() < until:
+        while not processes.are_busy({}) and time.monotonic() < until:
             time.sleep(0.01)
-        assert processes.are_busy(set())
+        assert processes.are_busy({})
         processes.signal(2, 9)
         while not (ended := processes.ended()) and time.monotonic() < until:
             time.sleep(0.01)

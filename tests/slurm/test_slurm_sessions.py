@@ -117,6 +117,15 @@ def test_sessions_agree(tmp_path: Path) -> None:
     assert [(d.where, d.aspect, d.wanted, d.got) for d in found.differences] == []
 
 
+def test_who_prints_more_than_is_read_waits_for_the_reader_and_time_goes_on(tmp_path: Path) -> None:
+    script = "scontrol show hostnames n[1-20000] | (sleep 2; wc -l)"
+    rows = [
+        (0.3, "alice", f"sbatch --parsable -p cpu -t 5 --wrap '{script}'", 0, "1\n", ""),
+        (9.3, "alice", "cat slurm-1.out; squeue -h", 0, "20000\n", ""),
+    ]
+    assert verify_commands(_recorded(tmp_path / "r.jsonl", rows)).holds
+
+
 def test_each_group_has_the_phase_of_the_recorded_loops_in_which_most_of_it_agrees(tmp_path: Path) -> None:
     def started_by(job_1: str, job_2: str) -> list[tuple[float, str, int, str, str, str]]:
         asks = "scontrol show job {} | grep -o Scheduler=.*"

@@ -184,8 +184,8 @@ class Host:
 
     def are_busy(self) -> bool:
         """Does a process of a job or session compute? A client that waits for our answer does not."""
-        waits = {c.pid for c in self.connections if c.waits}
-        return self.processes.are_busy(waits, tuple(self.sessions))
+        waiting = {c.pid: c.waits for c in self.connections if c.pid}
+        return self.processes.are_busy(waiting, tuple(self.sessions))
 
     def pump(self, timeout_s: float) -> bool:
         """Answer what has come, reap what has ended; True if there was anything."""

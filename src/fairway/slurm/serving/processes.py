@@ -77,13 +77,18 @@ class Processes:
             process.wait()
         self.live.clear()
 
-    def are_busy(self, waiting: set[int], also: Sequence[int] = ()) -> bool:
-        """Does any process of a job compute? waiting: pids known to wait for an answer; also: more sessions."""
+    def are_busy(self, clients: Mapping[int, bool], also: Sequence[int] = ()) -> bool:
+        """Does any process of a job compute?
+
+        clients: those connected; True: it waits for our answer. One that was told to go on runs, or waits for others as
+        any process does: for who reads what it prints. also: more sessions.
+        """
         sessions = {*self.live, *also}
         if not sessions:
             return False
         return any(
-            pid not in waiting and (_state(pid) in ("R", "D") or _is_client(pid))
+            not clients.get(pid, False)
+            and (_state(pid) in ("R", "D") or (pid not in clients and _is_client(pid)))
             for pid in _members(sessions)
         )
 
@@ -123,7 +128,7 @@ def end_leftover(pid: int, ticks: int) -> None:
 
 
 def _is_client(pid: int) -> bool:
-    """One of ours that is not known to wait: it starts, or has just been answered."""
+    """One of ours that is not connected yet, or no more: it starts, or ends."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
