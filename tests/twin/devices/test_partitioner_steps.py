@@ -404,6 +404,21 @@ def test_what_others_wrote_stays() -> None:
     assert (file["metadata"]["labels"], file["data"]["other"]) == ({"own": "kept"}, "kept")
 
 
+@pytest.mark.parametrize("is_other", [False, True])
+def test_what_somebody_took_out_of_the_file_is_written_again(is_other: bool) -> None:
+    """Out of the file, or changed there: the kubelet has to bring it once more."""
+    twin = a_twin(policy(), node(), *(pod(f"p{i}") for i in range(3)))
+    twin.run_for(60 * SECOND_US)
+    (name,) = [c for c in configs(twin) if c.startswith("fairway-")]
+    off = [{"devices": "all", "mig-enabled": False}]
+    twin.apply([with_file(**{"all-disabled": off}, **({name: off} if is_other else {}))])
+    found = story(twin, 300)
+    assert [(at, what) for at, what, _ in found] == [(50, "file"), (140, "n closed"), (145, "n config")]
+    assert found[-1][2] == name
+    assert list(configs(twin)) == ["all-disabled", name]
+    assert configs(twin)[name] != off
+
+
 @pytest.mark.parametrize(("old", "left"), [(199, 199), (200, 199), (203, 199)])
 def test_two_hundred_configurations_are_kept(old: int, left: int) -> None:
     off = [{"devices": "all", "mig-enabled": False}]

@@ -190,7 +190,7 @@ class GpuPartitioner:
         now_us = self.host.loop.now_us
         entries = [_entry(i, cut) for i, cut in change.cuts]
         name = "fairway-" + blake2b(repr(entries).encode(), digest_size=6).hexdigest()
-        if name not in self._written:
+        if name not in self._written or _configs(self.store.get(file)).get(name) != entries:
             self._write(file, name, entries)
         if now_us < self._written[name] + _MOUNTED_US:
             self._plan(self._written[name] + _MOUNTED_US)
@@ -228,8 +228,7 @@ class GpuPartitioner:
 
     def _write(self, key: Key, name: str, entries: list[dict[str, Any]]) -> None:
         there = self.store.get(key)
-        text = _text(there)
-        configs = dict(first_value(text).get("mig-configs") or {}) if text else {}
+        configs = _configs(there)
         ours = [c for c in configs if str(c).startswith("fairway-")]
         for old in ours[: max(0, len(ours) + 1 - _KEPT)]:
             del configs[old]
@@ -281,6 +280,11 @@ class GpuPartitioner:
 
 def _text(file: Obj | None) -> str:
     return str(((file or {}).get("data") or {}).get("config.yaml") or "")
+
+
+def _configs(file: Obj | None) -> dict[Any, Any]:
+    text = _text(file)
+    return dict(first_value(text).get("mig-configs") or {}) if text else {}
 
 
 def _unreadable(text: str) -> str:
