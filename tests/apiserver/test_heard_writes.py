@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,11 +46,20 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield api
 
 
+def _until_judged(home: Served) -> None:
+    """The scheduler has said that there is no node: it writes no more."""
+    until = time.monotonic() + 30
+    while not home.ask("GET", f"{PODS}/p")[1]["status"].get("conditions"):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize("name", WRITES)
 def test_a_write_is_heard_of_and_a_dry_run_is_not(home: Served, name: str) -> None:
     method, path, body, headers = WRITES[name]
     home.ask("POST", CONFIG_MAPS, config_map("there", a="1"))
     home.ask("POST", PODS, pod("p"))
+    _until_judged(home)
     cluster = home.server.api.cluster
     store, told = home.server.api.store, list[tuple[str, int]]()
     cluster.touch = lambda: told.append(("touch", store.version))  # type: ignore[method-assign]

@@ -206,6 +206,7 @@ MODULES: tuple[str, ...] = (
     "slurm/submitting.py",
     "slurm/lifecycle.py",
     "slurm/controller.py",
+    "slurm/steering.py",
     "slurm/administration.py",
     "slurm/placing/*.py",
     "slurm/model/*.py",

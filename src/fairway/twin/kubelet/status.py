@@ -67,7 +67,10 @@ def _plain_status(
     elif written is pod.conditions:
         scheduled_since = pod.scheduled_since
     elif len(written) == 1 and len(written[0]) <= 4 and written[0].get("status") == "True":
-        scheduled_since = written[0].get("lastTransitionTime", "")
+        since = written[0].get("lastTransitionTime", "")
+        if not isinstance(since, str):  # null, as who wrote it from outside may have
+            return None
+        scheduled_since = since
     else:
         return None
     if "nominatedNodeName" in old or "resourceClaimStatuses" in old or "extendedResourceClaimStatus" in old:
