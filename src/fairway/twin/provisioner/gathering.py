@@ -109,8 +109,6 @@ class ClusterState:
             else:
                 self._note_node(change.obj)
         elif gk == NODE_CLAIM:
-            if change.old is not None and _node_name(change.old) != _node_name(change.obj):
-                self._stale[_node_name(change.old)] = None
             if change.type == DELETED:
                 self._forget_claim(change.obj)
             else:
@@ -136,9 +134,10 @@ class ClusterState:
             stale = self._restated if facts.is_restated(former) else self._stale
             stale[node] = None
             return
-        if node != name and self._claim_of.get(name) == name:
-            del self._claim_of[name]
-            self._stale[name] = None
+        before = node if former is None else _node_name(former.object)
+        if before != node and self._claim_of.get(before) == name:
+            del self._claim_of[before]
+            self._stale[before] = None
         self._claim_of[node] = name
         self._stale[node] = None
 
