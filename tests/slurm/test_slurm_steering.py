@@ -85,3 +85,31 @@ def test_what_sbatch_refuses_before_there_is_a_number(options: str, said: str) -
     w = world()
     assert w.type(f"sbatch {options} --wrap true", "alice") == (1, "", f"sbatch: error: {said}\n")
     assert w.type("sbatch --parsable -H --wrap true", "alice")[1] == "1\n"
+
+
+def test_what_is_done_to_an_array_is_told_by_what_was_said_of_its_tasks() -> None:
+    w = world()
+    w.type("sbatch -n1 -t 5 --array=1-3 --wrap true", "alice")
+    w.run(4)
+    assert w.type("scontrol requeue 1_1", "alice") == (0, "", "")
+    assert w.type("scontrol requeue 1_3", "alice") == (0, "", "")  # its record has the array's number
+    w.run(4)
+    assert [line.split()[1] for line in reasons(w)] == ["PD", "R", "PD"]
+    said = "1_1,3: Job is pending execution\n1_2: No error\n"
+    assert w.type("scontrol requeue 1", "alice") == (1, "", said)
+    assert w.type("scontrol requeue 1", "alice") == (1, "", "1_1-3: Job is pending execution\n")
+    assert w.type("scontrol hold 1", "alice") == (0, "", "")
+
+
+def test_a_requeued_job_waits_for_its_credential_whatever_is_changed() -> None:
+    w = world()
+    w.type("sbatch -n1 -t 5 --wrap true", "alice")
+    w.run(4)
+    w.type("scontrol requeuehold 1", "alice")
+    w.run(4)
+    assert w.type("scontrol update jobid=1 timelimit=4", "alice")[0] == 0
+    assert w.type("scontrol release 1", "alice")[0] == 0
+    w.run(4)
+    assert reasons(w) == ["1 PD BeginTime"]
+    w.run(120)
+    assert reasons(w) == ["1 R None"]

@@ -246,9 +246,12 @@ class Controller(Life):
         )
         return cpu_minutes // all_cpus * 60
 
-    def update_job(self, job_id: int, changes: dict[str, Any], user: str) -> None:
-        """Change a pending job, or a running one's limit, comment and the like. Raises: SlurmError."""
-        for job in self._records(job_id):
+    def update_job(self, job_id: int, changes: dict[str, Any], user: str, *, alone: bool = False) -> None:
+        """Change a pending job, or a running one's limit, comment and the like. Raises: SlurmError.
+
+        alone: this record, though the number names an array as well.
+        """
+        for job in self._records(job_id, alone):
             self._may(job, user, "USER_ID_MISSING")
             if job.finished:
                 raise SlurmError("JOB_FINISHED")
@@ -295,7 +298,7 @@ class Controller(Life):
             raise SlurmError("INVALID_NODE_COUNT")
         if "end" in changes:
             raise SlurmError("JOB_NOT_RUNNING")
-        ids, submit = cluster.next_job_id, job.submit
+        ids, submit, begin = cluster.next_job_id, job.submit, job.begin
         if "dependency" in changes:
             job.dependencies = dependencies.parse(cluster, changes["dependency"] or "", job.job_id)
             job.dependency_text = changes["dependency"] or ""
@@ -319,7 +322,9 @@ class Controller(Life):
         for name in _FROM_REQUEST:
             setattr(job, name, getattr(made, name))
         job.submit = submit
-        if "begin" in changes and job.begin:
+        if "begin" not in changes:  # that of a requeued job is not in its request
+            job.begin = begin
+        elif job.begin:
             self.clock.at(job.begin * SECOND, "begin", job.job_id)
         self._watch_deadline(job, fresh.deadline)
         if "nodes" in changes or "node_min_cpus" in changes:
@@ -515,9 +520,11 @@ class Controller(Life):
             if step.step_id == step_id and not step.end:
                 close_step(step, self.now, exit_code, signal)
 
-    def _records(self, job_id: int) -> list[Job]:
+    def _records(self, job_id: int, alone: bool = False) -> list[Job]:
         """A job, or all records of an array or heterogeneous job. Raises: SlurmError INVALID_JOB_ID."""
         cluster = self.cluster
+        if alone and job_id in cluster.jobs:
+            return [cluster.jobs[job_id]]
         ids = cluster.arrays.get(job_id, [job_id])
         found = [cluster.jobs[at] for at in ids if at in cluster.jobs]
         if found and found[0].het_job_id == job_id:

@@ -14,13 +14,14 @@ HELD_AGAIN = "job requeued in held state"
 class Steering(Controller):
     """See the module."""
 
-    def hold(self, job_id: int, user: str, *, as_user: bool = False) -> None:
+    def hold(self, job_id: int, user: str, *, as_user: bool = False, alone: bool = False) -> None:
         """A running job goes on; should it be requeued, it stays held. Raises: SlurmError.
 
-        as_user: an operator's hold that the user may release (scontrol uhold).
+        as_user: an operator's hold that the user may release (scontrol uhold). alone: here and below, this record,
+        though the number names an array as well.
         """
         operates = self.cluster.is_operator(user)
-        for job in self._records(job_id):
+        for job in self._records(job_id, alone):
             self._may(job, user, "USER_ID_MISSING")
             if job.finished:
                 raise SlurmError("JOB_FINISHED")
@@ -29,9 +30,9 @@ class Steering(Controller):
             job.priority, job.reason_detail = 0, ""
             job.reason = "JobHeldAdmin" if operates and not as_user else "JobHeldUser"
 
-    def release(self, job_id: int, user: str) -> None:
+    def release(self, job_id: int, user: str, *, alone: bool = False) -> None:
         """Raises: SlurmError ACCESS_DENIED for what an administrator holds."""
-        for job in self._records(job_id):
+        for job in self._records(job_id, alone):
             self._may(job, user, "USER_ID_MISSING")
             if job.finished:
                 raise SlurmError("JOB_FINISHED")
@@ -85,9 +86,11 @@ class Steering(Controller):
                 less = job.priority - (last - 1)
             job.priority, job.nice, gained = job.priority - less, job.nice + less, gained - less
 
-    def requeue(self, job_id: int, user: str, *, hold: bool = False, special: bool = False) -> None:
+    def requeue(
+        self, job_id: int, user: str, *, hold: bool = False, special: bool = False, alone: bool = False
+    ) -> None:
         """Raises: SlurmError."""
-        for job in self._records(job_id):
+        for job in self._records(job_id, alone):
             self._may(job, user)
             if not job.requeue:
                 raise SlurmError("DISABLED")
@@ -103,11 +106,11 @@ class Steering(Controller):
             elif not job.priority:
                 job.reason = "JobHeldUser"
 
-    def suspend(self, job_id: int, user: str) -> None:
+    def suspend(self, job_id: int, user: str, *, alone: bool = False) -> None:
         """Raises: SlurmError."""
         if not self.cluster.is_operator(user):
             raise SlurmError("ACCESS_DENIED")
-        for job in self._records(job_id):
+        for job in self._records(job_id, alone):
             if job.state != "RUNNING":
                 raise SlurmError(
                     "ALREADY_DONE" if job.finished else "JOB_PENDING" if job.pending else "JOB_NOT_RUNNING"
@@ -115,11 +118,11 @@ class Steering(Controller):
             self._suspend(job)
         self.changed()
 
-    def resume(self, job_id: int, user: str) -> None:
+    def resume(self, job_id: int, user: str, *, alone: bool = False) -> None:
         """Raises: SlurmError."""
         if not self.cluster.is_operator(user):
             raise SlurmError("ACCESS_DENIED")
-        for job in self._records(job_id):
+        for job in self._records(job_id, alone):
             if job.state != "SUSPENDED":
                 raise SlurmError("ALREADY_DONE" if job.finished else "JOB_NOT_SUSPENDED")
             self._resume(job)

@@ -122,6 +122,8 @@ def _show(call: Call, words: list[str], detail: bool, line: bool) -> None:
 
 
 Command = Callable[[Call, list[str]], None]
+Act = Callable[[list[int], bool], None]
+"""Done to records by their numbers; True: to these alone, though a number names an array as well."""
 
 
 def job_ids(call: Call, text: str, split: bool = False) -> list[int]:
@@ -162,16 +164,19 @@ def _has_task(jobs: list[Job], task: int) -> bool:
     return any(task == j.array_task or task in j.array_left for j in jobs)
 
 
-def on_jobs(
-    call: Call, words: list[str], name: str, act: Callable[[list[int]], None], said: str = ""
-) -> None:
-    """Do something to every job named; what is refused is told job by job."""
+def on_jobs(call: Call, words: list[str], name: str, act: Act, said: str = "") -> None:
+    """Do something to every job named; what is refused is told job by job, of an array's tasks by what was said."""
     if not words:
         call.say(f"too few arguments for keyword:{name}")
         call.quit(1)
     for word in ",".join(words).split(",") if "[" not in "".join(words) else words:
         try:
-            act(job_ids(call, _number_of(word), split=name in ("hold", "release", "update")))
+            ids = job_ids(call, _number_of(word), split=name in ("hold", "release", "update"))
+            tasks = [] if name == "top" else _array_records(call, word, ids)
+            if tasks:
+                _on_tasks(call, tasks, act, name in ("suspend", "resume"))
+            else:
+                act(ids, False)
         except SlurmError as refused:
             if name in ("suspend", "resume") and refused.name == "INVALID_JOB_ID" and _is_unknown(call, word):
                 refused = SlurmError("SLURM_UNEXPECTED_MSG_ERROR")
@@ -183,6 +188,37 @@ def on_jobs(
             call.code = 1
 
 
+def _array_records(call: Call, word: str, ids: list[int]) -> list[Job]:
+    """The records meant of an array that is named by its own number; none of any other job."""
+    number = re.match(r"\d{1,10}", _number_of(word))
+    array = int(number[0]) if number else 0
+    jobs = call.site.cluster.jobs
+    mine = [jobs[at] for at in call.site.cluster.arrays.get(array, ()) if at in jobs]
+    return mine if ids == [array] and "_" not in word else [job for job in mine if job.job_id in ids]
+
+
+def _on_tasks(call: Call, jobs: list[Job], act: Act, needs_operator: bool) -> None:
+    """One by one; where not all went alike, those that went well are named too (_resp_array_xlate).
+
+    Raises: SlurmError for who may do it to no job at all.
+    """
+    told: dict[str, set[int]] = {}
+    for job in jobs:
+        try:
+            act([job.job_id], True)
+            said = refusals()["SLURM_SUCCESS"][1]
+        except SlurmError as refused:
+            if needs_operator and refused.name == "ACCESS_DENIED":
+                raise
+            said = refused.message
+        told.setdefault(said, set()).update(_tasks_of([job]))
+    if list(told) == [refusals()["SLURM_SUCCESS"][1]]:
+        return
+    for said, tasks in sorted(told.items(), key=lambda one: min(one[1])):
+        call.say(f"{jobs[0].array_job_id}_{jobtext.index_list(sorted(tasks))}: {said}")
+    call.code = 1
+
+
 def _is_unknown(call: Call, word: str) -> bool:
     """A number of no job: slurmctld does not answer whether it suspends that (_slurm_rpc_suspend)."""
     number = re.match(r"\d{1,10}", _number_of(word))
@@ -190,29 +226,23 @@ def _is_unknown(call: Call, word: str) -> bool:
 
 
 def _array_of(call: Call, word: str) -> str:
-    """What a refusal begins with, if it is about an array: `5_1`, or its tasks still to start `5_1-9`; '' otherwise."""
-    number, mark, task = word.partition("_")
-    if not number.isdecimal() or len(number) > 10:
+    """What a refusal of no record begins with, if it is about an array: `5_1`; '' otherwise."""
+    number, mark, _ = word.partition("_")
+    if not mark or not number.isdecimal() or len(number) > 10:
         return ""
-    mine = [j for j in call.site.cluster.jobs.values() if j.array_job_id == int(number)]
-    if not mark and mine:
-        return f"{number}_{jobtext.index_list(sorted(_tasks_of(mine)))}"
-    if not mark or not mine:
-        job = call.site.job(int(number))
-        plain = word.replace("[", "").replace("]", "")  # scontrol strips them (_next_job_id)
-        return plain if mark and (job is None or job.array_job_id) else ""
-    left = next((j.array_left for j in mine if task.isdecimal() and int(task) in j.array_left), None)
-    return f"{number}_{jobtext.index_list(left)}" if left else word
+    job = call.site.job(int(number))
+    plain = word.replace("[", "").replace("]", "")  # scontrol strips them (_next_job_id)
+    return plain if job is None or job.array_job_id else ""
 
 
 def _tasks_of(jobs: list[Job]) -> set[int]:
     return {task for job in jobs for task in (*job.array_left, job.array_task) if task is not None}
 
 
-def _each(act: Callable[[int], None]) -> Callable[[list[int]], None]:
-    def every(ids: list[int]) -> None:
+def _each(act: Callable[[int, bool], None]) -> Act:
+    def every(ids: list[int], alone: bool) -> None:
         for one in ids:
-            act(one)
+            act(one, alone)
 
     return every
 
@@ -228,19 +258,26 @@ def jobs_of_name(call: Call, name: str, user: str = "") -> list[Job]:
 
 
 def _hold(call: Call, words: list[str]) -> None:
-    _hold_named(call, words, "hold", _each(lambda one: call.site.controller.hold(one, call.user)))
+    _hold_named(
+        call, words, "hold", _each(lambda one, alone: call.site.controller.hold(one, call.user, alone=alone))
+    )
 
 
 def _user_hold(call: Call, words: list[str]) -> None:
-    hold = _each(lambda one: call.site.controller.hold(one, call.user, as_user=True))
+    hold = _each(lambda one, alone: call.site.controller.hold(one, call.user, as_user=True, alone=alone))
     _hold_named(call, words, "hold", hold)
 
 
 def _release(call: Call, words: list[str]) -> None:
-    _hold_named(call, words, "release", _each(lambda one: call.site.controller.release(one, call.user)))
+    _hold_named(
+        call,
+        words,
+        "release",
+        _each(lambda one, alone: call.site.controller.release(one, call.user, alone=alone)),
+    )
 
 
-def _hold_named(call: Call, words: list[str], name: str, act: Callable[[list[int]], None]) -> None:
+def _hold_named(call: Call, words: list[str], name: str, act: Act) -> None:
     """Of jobs named `name=` those that run are told of, and done all the same (scontrol_hold)."""
     numbers = []
     for word in words:
@@ -259,15 +296,23 @@ def _hold_named(call: Call, words: list[str], name: str, act: Callable[[list[int
 
 
 def _requeue(call: Call, words: list[str]) -> None:
-    on_jobs(call, words, "requeue", _each(lambda one: call.site.controller.requeue(one, call.user)))
+    on_jobs(
+        call,
+        words,
+        "requeue",
+        _each(lambda one, alone: call.site.controller.requeue(one, call.user, alone=alone)),
+    )
 
 
 def _requeue_hold(call: Call, words: list[str]) -> None:
     state = [w for w in words if w.lower().startswith("state=")]
     rest = [w for w in words if w not in state]
     special = bool(state)
-    again = _each(lambda one: call.site.controller.requeue(one, call.user, hold=True, special=special))
-    on_jobs(call, rest, "requeuehold", again)
+
+    def again(one: int, alone: bool) -> None:
+        call.site.controller.requeue(one, call.user, hold=True, special=special, alone=alone)
+
+    on_jobs(call, rest, "requeuehold", _each(again))
 
 
 def _suspend(call: Call, words: list[str]) -> None:
@@ -275,16 +320,21 @@ def _suspend(call: Call, words: list[str]) -> None:
         call,
         words,
         "suspend",
-        _each(lambda one: call.site.controller.suspend(one, call.user)),
+        _each(lambda one, alone: call.site.controller.suspend(one, call.user, alone=alone)),
     )
 
 
 def _resume(call: Call, words: list[str]) -> None:
-    on_jobs(call, words, "resume", _each(lambda one: call.site.controller.resume(one, call.user)))
+    on_jobs(
+        call,
+        words,
+        "resume",
+        _each(lambda one, alone: call.site.controller.resume(one, call.user, alone=alone)),
+    )
 
 
 def _top(call: Call, words: list[str]) -> None:
-    on_jobs(call, words, "top", lambda ids: call.site.controller.top(ids, call.user))
+    on_jobs(call, words, "top", lambda ids, _: call.site.controller.top(ids, call.user))
 
 
 def _list_pids(call: Call, words: list[str]) -> None:

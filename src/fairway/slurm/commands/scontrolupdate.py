@@ -169,9 +169,9 @@ def update_job(call: Call, pairs: Pairs) -> None:
             whose = f"user ID {call.site.uid(user)} and " if user else ""
             call.fail(f"No jobs with {whose}name '{named}'")
 
-    def act(ids: list[int]) -> None:
+    def act(ids: list[int], alone: bool) -> None:
         for one in ids:
-            call.site.controller.update_job(one, changes, call.user)
+            call.site.controller.update_job(one, changes, call.user, alone=alone)
 
     on_jobs(call, [target], "update", act)
 
