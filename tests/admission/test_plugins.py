@@ -299,6 +299,18 @@ def test_claims_are_bounded(asked: str | None, want: list[str]) -> None:
     assert intree.refused(view, status) is None
 
 
+def test_bounds_of_claims_are_said_in_the_order_of_their_names() -> None:
+    bounds = {
+        "type": "PersistentVolumeClaim",
+        "min": {"storage": "1Gi", "a": "1"},
+        "max": {"z": "2", "b": "2"},
+    }
+    refused = limitranger.refusal(limited(bounds), claim())
+    assert refused is not None
+    said = [part.partition(" ")[2].partition(" usage")[0] for part in refused.strip("[]").split(", ")]
+    assert said == ["a", "storage", "b", "z"], refused
+
+
 def test_only_pods_and_claims_of_the_namespace_are_bounded() -> None:
     view = limited({"type": "Container", "max": {"cpu": "1"}}, {"type": "Pod", "max": {"cpu": "1"}})
     elsewhere = asking("2", "2")

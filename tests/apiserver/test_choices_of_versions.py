@@ -167,6 +167,12 @@ def test_a_kind_of_three_versions_is_kept_in_one_and_told_in_each(home: Served) 
     assert group["preferredVersion"]["version"] == "v1beta1"
     assert home.ask("DELETE", f"{at['v1alpha1']}/m")[0] == 200
     assert home.ask("GET", f"{at['v1beta1']}/m")[0] == 404
+    # Those that are left go with the definition, whatever holds them.
+    for name, meta in (("free", {}), ("held", {"finalizers": ["example.com/f"]})):
+        made = {**body, "metadata": {"name": name, **meta}}
+        assert home.ask("POST", at["v1alpha1"], made)[0] == 201
+    assert home.ask("DELETE", f"{definitions}/mules.example.com")[0] == 200
+    assert home.call(lambda: list(home.server.api.store.walk("Mule.example.com"))) == []
 
 
 # Kinds whose versions are spelt apart

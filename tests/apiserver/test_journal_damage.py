@@ -112,6 +112,22 @@ def test_a_flipped_bit_is_named_with_its_record_and_byte(folder: Path, name: str
     assert "fairway up --recover" in str(refused.value)
 
 
+def test_all_that_is_damaged_is_counted_and_named(folder: Path) -> None:
+    def said() -> list[str]:
+        with pytest.raises(WorldError) as refused:
+            Journal(folder, Bodies()).load()
+        return str(refused.value).split("\n")
+
+    starts = starts_of(folder)
+    flip(folder / LOG, starts[1] + 60)
+    one = said()
+    assert one[0] == f"{folder}: 1 part of the cluster's state cannot be trusted"
+    flip(folder / LOG, starts[2] + 60)
+    two = said()
+    assert two[0] == f"{folder}: 2 parts of the cluster's state cannot be trusted"
+    assert two[1:2] == one[1:2] and two[3:] == one[2:]
+
+
 def test_a_bit_flipped_at_every_byte_of_the_log_loses_nothing_without_a_word(folder: Path) -> None:
     good = inspect(folder)
     data = (folder / LOG).read_bytes()

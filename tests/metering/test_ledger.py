@@ -325,3 +325,10 @@ def test_a_machine_is_split_as_its_first_price_says() -> None:
     assert ledger.cell.tolist() == [0, 1, 2, 3, 4]
     assert np.abs(ledger.micros - np.array(want)).max() <= 1
     assert ledger.is_priced.tolist() == [True, True, False, False, True]
+
+
+def test_a_stay_on_a_machine_without_prices_owes_nothing() -> None:
+    m = machines((0, HOUR_US), (0, HOUR_US))
+    rates = Rates(ints(0), ints(0), ints(HOUR_US), ints(8_000_000), {})
+    ledger = ledger_of(m, stays((0, 0, 0, HOUR_US, 8), (1, 1, 0, HOUR_US, 8)), rates, BY_GPU)
+    assert (owed(ledger, 0), owed(ledger, 1)) == (8_000_000, 0)

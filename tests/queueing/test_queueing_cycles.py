@@ -204,6 +204,21 @@ def test_migration_stops_at_the_last_acceptable_flavor() -> None:
     assert messages == {"middle": "Target flavor is below LastAcceptableFlavorName"}
 
 
+def test_no_running_variant_is_left_for_a_flavor_that_the_queue_has_not() -> None:
+    policy = {"migration": {"constraints": {"lastAcceptableFlavorName": "gone"}}}
+    case = Case(
+        queues=[queue("a", {"default": 4, "next": 4}, spec={"concurrentAdmissionPolicy": policy})],
+        flavors=TWO_FLAVORS,
+        gates={"ConcurrentAdmission": True},
+        holding=[variant("worst", "next", running, flavor="next")],
+        waiting=[variant("best", "default")],
+        want={},
+    )
+    said, messages = play(case)
+    assert said == {"best": "waits PendingEvaluation"}
+    assert messages == {"best": "Target flavor is below LastAcceptableFlavorName"}
+
+
 def test_the_parent_of_variants_is_known_by_its_label() -> None:
     assert is_parent({"metadata": {"labels": {"kueue.x-k8s.io/concurrent-admission-parent": "true"}}})
 

@@ -51,6 +51,7 @@ def test_what_they_come_to(text: str, wanted: str) -> None:
         ("{{ range .Spec }}", 'function "range" not defined'),
         ("{{ (or .Spec }}", "unclosed left paren"),
         ("{{ if .Spec }}" * 99, "nested actions"),
+        ("{{ if .Spec }}{{ else }}" * 99, "nested actions"),
         ("{{ " + "(or " * 99 + " }}", "nested calls"),
         ("{{ }}", "missing value for command"),
     ],

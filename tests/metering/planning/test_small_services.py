@@ -75,7 +75,12 @@ def test_parts_of_a_gpu_are_its_slices(name: str) -> None:
         assert gpus_of(resource, 3, model, replicas=2) == 1.5
         assert gpu_memory_of(resource, 3, model, replicas=2) == 1.5 * model.memory_bytes
     assert gpus_of("fairway.dev/gpu-milli", 250, model, replicas=4) == 0.25
-    assert gpus_of("1g.6gb", 1, model) == 0.0 == gpu_memory_of("cpu", 1, model)
+    assert (
+        gpus_of("1g.6gb", 1, model)
+        == 0.0
+        == gpu_memory_of("1g.6gb", 1, model)
+        == gpu_memory_of("cpu", 1, model)
+    )
 
 
 def test_hours_that_nobody_needs() -> None:
