@@ -221,6 +221,11 @@ def test_what_somebody_outside_is_asked_about_keeps_what_comes_after_it() -> Non
     twin.host.served_door = door
     twin.apply([config("a")])
     there = []
+    twin.run_for(S)
+    copy = twin.fork()
+    copy.run_for(S)
+    names = [o["metadata"]["name"] for o in copy.store.objects("ConfigMap")]
+    assert names == ["a", "a-copy-0", "a-copy-1"], "a copy asks nobody outside"
     for _ in range(3):
         twin.run_for(S)
         there.append([o["metadata"]["name"] for o in twin.store.objects("ConfigMap")])
@@ -399,3 +404,36 @@ def test_a_job_goes_on_elsewhere_when_its_node_is_gone() -> None:
     assert done is not None and done["status"].get("succeeded") == 1
     kubelet = twin.host.parts["kubelet"]
     assert kubelet.progress.totals.resumed == 1  # type: ignore[attr-defined]
+
+
+def test_a_turn_that_comes_while_it_is_under_way_waits_until_that_is_done() -> None:
+    """The turn that a refusal had given it, after a new object of its name was looked at before that."""
+    log = Log()
+    nameless: Obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "d"}}
+
+    def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
+        obj = view.get(key)
+        if obj is None:
+            return Reconciliation()
+        log.seen.append(((now_us - EPOCH_US) / S, "mended" if "mended" in obj["data"] else "broken"))
+        if "mended" not in obj["data"]:
+            return Reconciliation((Create(nameless),))
+        names = [f"copy-{i}" for i in range(4)]
+        return Reconciliation(
+            tuple(Create(config(n)) for n in names if view.get(Key("ConfigMap", "d", n)) is None)
+        )
+
+    twin = world(controller(reconcile), replace(NONE, controller_qps=1, controller_burst=1))
+    twin.apply([config("a")])
+    twin.run_for(9 * S)
+    broken = [at for at, what in log.seen if what == "broken"]
+    twin.store.delete(Key("ConfigMap", "d", "a"))
+    twin.apply([config("a", mended="1")])
+    twin.run_for(20 * S)
+    mended = [at for at, what in log.seen if what == "mended"]
+    assert mended[0] == 9 and len(mended) == 2, log.seen
+    # Its four creations take a second each; the turn that was to come falls among them.
+    assert broken[-1] + 5e-3 * 2 ** (len(broken) - 1) < mended[1]
+    assert [o["metadata"]["name"] for o in twin.store.objects("ConfigMap")][1:] == [
+        f"copy-{i}" for i in range(4)
+    ]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from http.client import HTTPConnection, HTTPSConnection
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 from typing import Any
@@ -16,7 +19,8 @@ from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US
 from fairway.scheduling.extenders import Extender, ExtenderError, Extenders
 from fairway.scheduling.profile import DEFAULT_PROFILE
-from fairway.twin.extendercalls import call
+from fairway.twin import extendercalls
+from fairway.twin.extendercalls import _connection, call
 from fairway.twin.latency import NONE
 from fairway.twin.standard import standard_components
 from fairway.twin.twin import Twin
@@ -269,6 +273,36 @@ def test_odd_answers_are_errors_and_never_more(verb: str, caches_nodes: bool) ->
                 continue
             named = found.nodes if hasattr(found, "nodes") else found
             assert not named or set(named) <= {"n"}
+
+
+def test_a_connection_asks_for_a_certificate_unless_it_was_told_not_to() -> None:
+    plain = _connection(Extender("", timeout_s=3), "http", "h", 8888)
+    assert (type(plain), plain.host, plain.port, plain.timeout) == (HTTPConnection, "h", 8888, 3)
+    for is_unverified in (False, True):
+        made = _connection(Extender("", timeout_s=3, is_unverified=is_unverified), "https", "h", None)
+        assert isinstance(made, HTTPSConnection)
+        assert (made.host, made.port, made.timeout) == ("h", 443, 3)
+        context: ssl.SSLContext = made._context  # type: ignore[attr-defined]
+        want = (False, ssl.CERT_NONE) if is_unverified else (True, ssl.CERT_REQUIRED)
+        assert (context.check_hostname, context.verify_mode) == want
+
+
+def test_an_answer_may_have_64_mib(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extendercalls, "_MOST_BYTES", 5)
+    with served(b'"abc"') as (url, _):
+        assert call(Extender(url), "filter", {}) == "abc"
+    with served(b'"abcd"') as (url, _), pytest.raises(ExtenderError) as failed:
+        call(Extender(url), "filter", {})
+    assert str(failed.value) == f'Post "{url}filter": an answer of more than 0 MiB'
+
+
+def test_who_does_not_answer_in_time() -> None:
+    silent = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+    with silent, pytest.raises(ExtenderError) as failed:
+        call(Extender(url, timeout_s=0.02), "filter", {})
+    why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+    assert str(failed.value) == f'Post "{url}/filter": {why}'
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,28 @@ def test_quota_is_charged_for_what_enters() -> None:
         create_or_replace(host, second)
 
 
+def test_hami_denies_pods_where_it_is_installed() -> None:
+    """And asks for its scheduler; elsewhere nobody does."""
+    container = {"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"}}
+    plain = {**pod, "spec": {"containers": [container]}}
+    privileged = {**pod, "spec": {"containers": [{**container, "securityContext": {"privileged": True}}]}}
+    host = world()
+    for one in (plain, privileged):
+        found = host.door.enter(one)
+        assert isinstance(found, Admitted) and found.obj["spec"].get("schedulerName") == "default-scheduler"
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}}}
+    meta = {"name": "hami-device-plugin", "namespace": "kube-system"}
+    host.store.create({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": meta, "spec": spec})
+    entered, denied = host.door.enter(plain), host.door.enter(privileged)
+    assert isinstance(entered, Admitted) and isinstance(denied, Denied)
+    assert entered.obj["spec"]["schedulerName"] == "hami-scheduler"
+    limits = entered.obj["spec"]["containers"][0]["resources"]["limits"]
+    assert limits == {"nvidia.com/gpu": "1", "nvidia.com/gpucores": "100"}
+    said = 'admission webhook "vgpu.hami.io" denied the request: container c is privileged'
+    assert (denied.code, denied.message, denied.plugin) == (403, said, "vgpu.hami.io")
+
+
 SCENARIO = """
 apiVersion: fairway.dev/v1alpha1
 kind: Scenario

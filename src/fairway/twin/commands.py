@@ -98,8 +98,6 @@ def _words(text: str) -> CommandRun | None:
         words = shlex.split(text)
     except ValueError:
         return None
-    if not words:
-        return CommandRun(0, 0)
     if words[0] == "exec" and len(words) > 1:
         words = words[1:]
     return _simple((words[0].rpartition("/")[2], *words[1:]))

@@ -246,18 +246,14 @@ class Controllers:
                 self._working.setdefault(item, False)
                 return
             if not did:
-                if not isinstance(action, Create):
-                    self._retry(item)
-                    break
                 actions, done = self._left_of_batch(item, actions, done)
                 continue
             done += 1
-        else:
-            if self._refused and item in self._refused:
-                self._after_refusals(item)
-                self._retry(item)
-            elif self._failures:
-                self._failures.pop(item, None)
+        if self._refused and item in self._refused:
+            self._after_refusals(item)
+            self._retry(item)
+        elif self._failures:
+            self._failures.pop(item, None)
         if self._working and self._working.pop(item, False):
             self._enqueue(item)
 
@@ -296,21 +292,20 @@ class Controllers:
         return True
 
     def _do(self, item: Item, action: Action, work: Work) -> bool | None:
-        """Carry out one action; False when the API refused it. None: a webhook is being asked, and `work` goes on from
+        """Carry out one action; False when the API refused a creation. None: a webhook is being asked, and `work` goes on from
         here once it is known."""
         if isinstance(action, Emit):
             self._emit(action)
             return True
+        if not isinstance(action, Create):
+            perform(self.host.store, action)
+            return True
         try:
-            if isinstance(action, Create):
-                if not self.host.create(action.obj, partial(self._go_on, work)):
-                    self._asked[item] = work
-                    return None
-            else:
-                perform(self.host.store, action)
+            if not self.host.create(action.obj, partial(self._go_on, work)):
+                self._asked[item] = work
+                return None
         except ApiError as refused:
-            if isinstance(action, Create):
-                self._was_refused(item, refused)
+            self._was_refused(item, refused)
             return False
         return True
 
