@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import HOUR_US, MINUTE_US, SECOND_US
 from fairway.twin import faults, invariants
 from fairway.twin.components import Host
-from fairway.twin.latency import latency_named
+from fairway.twin.latency import NONE, latency_named
 from fairway.twin.loop import LoopLimit
 from fairway.twin.standard import standard_components
 from fairway.twin.twin import EPOCH_US, Progress, Twin
@@ -269,6 +270,38 @@ def test_random_histories(steps: list[tuple[Any, ...]], latency: str, fork_at: i
     if copy is not None:
         copy.run(twin.now_us)
         assert copy.digest() == twin.digest()
+
+
+@pytest.mark.parametrize("was_enabled", [True, False])
+def test_the_collector_rests_meanwhile_and_is_as_it_was_after(was_enabled: bool) -> None:
+    twin, seen = Twin(components=[]), list[bool]()
+    look = twin.loop.register("test.look", lambda _: seen.append(gc.isenabled()))
+    twin.loop.at(twin.now_us + 1, look, None)
+    before = gc.isenabled()
+    try:
+        (gc.enable if was_enabled else gc.disable)()
+        twin.run_for(10)
+        assert (seen, gc.isenabled()) == ([False], was_enabled)
+    finally:
+        (gc.enable if before else gc.disable)()
+
+
+def test_what_must_hold_is_recounted_every_million_events() -> None:
+    twin = Twin(latency=NONE, components=standard_components())
+    twin.apply([node("n")])
+    twin.run_for(1)
+    twin.store.accounts.allocatable[0, 0] = -1
+    twin._unchecked = 999_998
+    look = twin.loop.register("test.look", lambda _: None)
+    for _ in range(2):
+        twin.loop.at(twin.now_us + 1, look, None)
+        if twin._unchecked == 999_998:
+            twin.run_for(1)
+            assert twin._unchecked == 999_999
+        else:
+            with pytest.raises(invariants.InvariantBroken):
+                twin.run_for(1)
+            assert twin._unchecked == 0
 
 
 def test_progress_is_told_and_limits_hold() -> None:

@@ -292,8 +292,8 @@ class Controllers:
         return True
 
     def _do(self, item: Item, action: Action, work: Work) -> bool | None:
-        """Carry out one action; False when the API refused a creation. None: a webhook is being asked, and `work` goes on from
-        here once it is known."""
+        """Carry out one action; False when the API refused a creation. None: a webhook is being asked, and `work` goes
+        on from here once it is known."""
         if isinstance(action, Emit):
             self._emit(action)
             return True

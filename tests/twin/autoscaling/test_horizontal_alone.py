@@ -153,6 +153,25 @@ def test_what_one_autoscaler_set_is_not_somebody_elses_to_another() -> None:
     assert [(s.by, s.before, s.after) for s in room(twin).journal.scalings] == [(first, 2, 4), (first, 4, 6)]
 
 
+def test_what_one_set_between_two_looks_of_another_is_not_somebody_elses() -> None:
+    twin = alone("0s:10,40s:60", web(), scaler("a"))
+    twin.run_for(5 * SECOND_US)
+    twin.apply([scaler("b")])
+    twin.run_for(50 * SECOND_US)
+    assert [
+        (s.by[-1], (s.at_us - EPOCH_US) // SECOND_US, s.before, s.after) for s in room(twin).journal.scalings
+    ] == [
+        ("a", 45, 2, 4),
+        ("b", 50, 4, 6),
+    ]
+    copy = twin.fork()
+    assert room(copy).journal.scalings == room(twin).journal.scalings
+    copy.run_for(20 * SECOND_US)
+    assert len(room(twin).journal.scalings) == 2, "a copy notes for itself"
+    assert room(copy).journal.last_of("Deployment/default/web") == room(copy).journal.scalings[-1]
+    assert room(copy).journal.last_of("Deployment/default/other") is None
+
+
 @pytest.mark.parametrize(
     ("what", "want"),
     [

@@ -6,6 +6,8 @@ import pytest
 from kubeletworld import World, container, node, pod
 
 from fairway.apiserver.kubelets.containerlogs import SimulatedLog
+from fairway.twin.behaviour import Behaviour
+from fairway.twin.kubelet.gpumemory import card_bytes, outgrown_us
 
 CASES = {
     "more than the card": (
@@ -36,3 +38,56 @@ def test_it_runs_out(name: str) -> None:
     log = SimulatedLog(world.twin.store, world.need(), "main", previous=False)
     said = [text for _, text in log.read()]
     assert ("RuntimeError: CUDA error: out of memory" in said) == ("Failed" in want)
+
+
+H100 = "NVIDIA-H100-80GB-HBM3"
+MPS = {"nvidia.com/gpu.sharing-strategy": "mps"}
+CARDS: list[tuple[dict[str, str], list[str], int | None]] = [
+    ({}, ["nvidia.com/gpu"], None),
+    ({"nvidia.com/gpu.product": "none such"}, ["nvidia.com/gpu"], None),
+    ({"nvidia.com/gpu.memory": "1000"}, ["nvidia.com/gpu"], 1000 << 20),
+    ({"nvidia.com/gpu.memory": "much"}, ["nvidia.com/gpu"], None),
+    ({"nvidia.com/gpu.product": H100, "nvidia.com/gpu.memory": "1000"}, ["nvidia.com/gpu"], 1000 << 20),
+    (
+        {"nvidia.com/gpu.product": H100, "nvidia.com/gpu.memory": "1000"},
+        ["cpu", "nvidia.com/mig-1g.10gb"],
+        10 << 30,
+    ),
+    ({"nvidia.com/gpu.memory": "1000"}, ["nvidia.com/mig-1g.10gb"], 1000 << 20),
+    (
+        {"nvidia.com/gpu.product": H100, "nvidia.com/gpu.memory": "1000"},
+        ["nvidia.com/mig-9g.1gb"],
+        1000 << 20,
+    ),
+    ({"nvidia.com/gpu.memory": "1001", **MPS}, ["nvidia.com/gpu"], 1001 << 20),
+    ({"nvidia.com/gpu.memory": "1001", **MPS, "nvidia.com/gpu.replicas": "2"}, [], (1001 << 20) // 2),
+    ({"nvidia.com/gpu.memory": "1001", **MPS, "nvidia.com/gpu.replicas": "0"}, [], 1001 << 20),
+    ({"nvidia.com/gpu.memory": "1001", "nvidia.com/gpu.replicas": "2"}, [], 1001 << 20),
+    ({**MPS, "nvidia.com/gpu.replicas": "2"}, [], None),
+]
+
+
+@pytest.mark.parametrize(("labels", "resources", "want"), CARDS)
+def test_how_much_a_card_or_a_part_of_it_has(
+    labels: dict[str, str], resources: list[str], want: int | None
+) -> None:
+    found = card_bytes(labels, resources)
+    if want is not None and resources[-1:] == ["nvidia.com/mig-1g.10gb"] and H100 in labels.values():
+        assert found is not None and 9 << 30 <= found <= 10 << 30
+    else:
+        assert found == want
+
+
+def test_when_it_wants_more_than_there_is() -> None:
+    behaviour = Behaviour()
+    behaviour.gpu_memory_bytes = ((0, 5), (7, 10), (9, 11), (12, 99))
+    assert [outgrown_us(behaviour, card) for card in (None, 4, 5, 9, 10, 11, 98, 99)] == [
+        None,
+        0,
+        7,
+        7,
+        9,
+        12,
+        12,
+        None,
+    ]
