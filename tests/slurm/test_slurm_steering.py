@@ -113,3 +113,16 @@ def test_a_requeued_job_waits_for_its_credential_whatever_is_changed() -> None:
     assert reasons(w) == ["1 PD BeginTime"]
     w.run(120)
     assert reasons(w) == ["1 R None"]
+
+
+def test_the_boot_a_job_would_wait_for_is_delayed() -> None:
+    w = held()
+    assert w.type("scontrol update jobid=2 delayboot=1:30", "alice") == (0, "", "")
+    assert "DelayBoot=00:01:30" in w.type("scontrol show job 2")[1]
+    bad = (1, "", "scontrol: error: Invalid DelayBoot value\n")
+    assert w.type("scontrol update jobid=2 delayboot=soon", "alice") == bad
+
+
+def test_where_memory_is_bound_is_checked() -> None:
+    said = 'sbatch: error: unrecognized --mem-bind argument "bogus"\n'
+    assert world().type("sbatch --mem-bind=local,bogus --wrap true", "alice") == (255, "", said)

@@ -1,4 +1,4 @@
-"""What srun says about binding tasks to CPUs and memory, and about MPI: words are checked, nothing is bound.
+"""What is said about binding tasks to CPUs and memory, and about MPI: words are checked, nothing is bound.
 
 Source: slurm_resource_info.c, 22.05.8; the MPI plugins are those of Debian's packages.
 """
@@ -6,9 +6,12 @@ Source: slurm_resource_info.c, 22.05.8; the MPI plugins are those of Debian's pa
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from fairway.slurm.commands.call import Call
-from fairway.slurm.commands.joboptions import REFUSED, JobOptions
+
+if TYPE_CHECKING:
+    from fairway.slurm.commands.joboptions import JobOptions
 
 _CPU_WORDS = frozenset((
     "q", "quiet", "v", "verbose", "one_thread", "no", "none", "rank", "rank_ldom", "socket", "sockets", "core", "cores",
@@ -41,11 +44,10 @@ def check_cpu_bind(call: Call, text: str) -> None:
             call.fatal("Failed to parse --cpu-bind= values.")
 
 
-def check_memory_bind(call: Call, text: str) -> None:
-    for word in _words(text):
-        said = "" if word.lower() == "help" else _wrong(word, "mem", _MEMORY_WORDS, _MEMORY_LISTS)
-        if said:
-            call.fail(said, REFUSED)
+def wrong_memory_bind(text: str) -> str:
+    """What is wrong with --mem-bind; '' where nothing is."""
+    words = (word for word in _words(text) if word.lower() != "help")
+    return next((wrong for word in words if (wrong := _wrong(word, "mem", _MEMORY_WORDS, _MEMORY_LISTS))), "")
 
 
 def _words(text: str) -> list[str]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fairway.slurm.commands.binding import wrong_memory_bind
 from fairway.slurm.commands.call import VERSION, Call
 from fairway.slurm.commands.getopt import Option, job_options, parse
 from fairway.slurm.words import durations, sizes
@@ -397,6 +398,13 @@ def _hint(options: JobOptions, value: str | None) -> None:
         options.values["cores-per-socket"] = 1
 
 
+def _memory_bind(options: JobOptions, value: str | None) -> None:
+    wrong = wrong_memory_bind(value or "")
+    if wrong:
+        options.refuse(wrong)
+    options.values["mem-bind"] = value
+
+
 def _like(name: str, form: str, said: str, code: int = REFUSED, before: str = "") -> Setter:
     """A text of some form; `said` is what is told of another, `before` what is told first."""
 
@@ -473,6 +481,7 @@ _SETTERS: dict[str, Setter] = {
     "kill-on-invalid-dep": _named("kill-on-invalid-dep", yes=True, no=False),
     "mail-type": _mail,
     "mem": _memory,
+    "mem-bind": _memory_bind,
     "nice": _nice,
     "no-kill": _no_kill,
     "no-requeue": _flag("no-requeue", "requeue", False),

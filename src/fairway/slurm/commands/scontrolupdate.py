@@ -305,6 +305,14 @@ def _read_moment(call: Call, value: str) -> Any:
         return _UNCHANGED
 
 
+def _read_delay_boot(call: Call, value: str) -> Any:
+    seconds = durations.seconds(value)
+    if seconds is None:
+        call.error("Invalid DelayBoot value")
+        return _BAD
+    return seconds
+
+
 def _read_switches(call: Call, value: str) -> Any:
     """`1@10`: how many, and minutes to wait for them (`=` alone: none)."""
     count = re.match(r"\s*\d{1,9}", value)
@@ -372,6 +380,7 @@ _JOB_KEYS: tuple[tuple[Names, str, Callable[[Call, str], Any]], ...] = (
     ((("eligibletime", 2), ("starttime", 2)), "begin", _read_moment),
     ((("endtime", 2),), "end", _read_moment),
     ((("deadline", 3),), "deadline", _read_moment),
+    ((("delayboot", 5),), "delay_boot", _read_delay_boot),
     ((("workdir", 2),), "work_dir", _read_text),
     ((("switches", 5),), "switches", _read_switches),
     ((("sitefactor", 4),), "site_factor", _read_int),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway.kube.integers import natural
 from fairway.slurm.commands import jobtext
-from fairway.slurm.commands.binding import check_cpu_bind, check_memory_bind, check_mpi
+from fairway.slurm.commands.binding import check_cpu_bind, check_mpi
 from fairway.slurm.commands.call import Call, Quit
 from fairway.slurm.commands.environment import asked_variables, job_variables, tres_variables
 from fairway.slurm.commands.hetvariables import allocation_variables, choose_component, components_of
@@ -84,8 +84,6 @@ def _check_step(call: Call, options: JobOptions, rest: list[str]) -> None:
     """What srun itself finds wrong, or leaves out, before it asks for anything (_opt_verify)."""
     if options.get("cpu-bind"):
         check_cpu_bind(call, str(options.get("cpu-bind")))
-    if options.get("mem-bind"):
-        check_memory_bind(call, str(options.get("mem-bind")))
     if str(options.get("distribution", "")).lower().startswith("arbitrary") and not options.get("nodelist"):
         call.fail("With Arbitrary distribution you need to specify a nodelist or hostfile with the -w option")
     least = options.get("nodes", (0, 0))[0]
