@@ -228,3 +228,15 @@ def test_a_node_that_is_gone_by_then_is_mended_without_a_word() -> None:
 def test_how_many_cards_a_pod_takes_its_turn_with(limits: dict[str, str], cards: int) -> None:
     asking = {"spec": {"containers": [{"name": "a", "resources": {"limits": limits}}, {"name": "b"}]}}
     assert _gpus_wanted(asking) == cards
+
+
+def test_who_came_in_one_second_has_its_turn_by_namespace_and_name() -> None:
+    others = pod("a")
+    others["metadata"]["namespace"] = "zoo"
+    for card, name in ((0, "b"), (1, "c"), (2, "a"), (3, "")):
+        world = World(others, pod("c"), pod("b")).breaks(card, "xid-79").after(1)
+        assert [n for n, phase in world.phases().items() if phase == "Failed"] == ([name] if name else [])
+    late = World(pod("b"))
+    late.twin.apply([pod("a")])
+    late.after(1).breaks(0, "xid-79").after(1)
+    assert late.phases() == {"a": "Running", "b": "Failed"}, "the first that came"

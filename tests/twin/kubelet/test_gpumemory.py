@@ -6,8 +6,9 @@ import pytest
 from kubeletworld import World, container, node, pod
 
 from fairway.apiserver.kubelets.containerlogs import SimulatedLog
+from fairway.kube.objects import Obj
 from fairway.twin.behaviour import Behaviour
-from fairway.twin.kubelet.gpumemory import card_bytes, outgrown_us
+from fairway.twin.kubelet.gpumemory import card_bytes, outgrown_us, taken_beside
 
 CASES = {
     "more than the card": (
@@ -91,3 +92,28 @@ def test_when_it_wants_more_than_there_is() -> None:
         12,
         None,
     ]
+
+
+SLICED = {"nvidia.com/gpu.sharing-strategy": "time-slicing"}
+
+
+def test_what_others_may_have_of_the_card_that_is_shared() -> None:
+    def one(name: str, cards: str, *says: str, run: str = "sleep 900", **notes: str) -> Obj:
+        said = {"gpu-index": cards, **notes} | ({"gpu-memory": says[0]} if says else {})
+        return pod(name, container("main", run), says=said)
+
+    pods = [
+        one("me", "0", "5Gi"),
+        one("says nothing", "0"),
+        one("grows", "1,0", "0s:1Gi,1m:3Gi,2m:2Gi"),
+        one("elsewhere", "1", "7Gi"),
+        one("ended", "0", "9Gi", run="true"),
+        one("apart", "2", "11Gi"),
+    ]
+    for obj in pods:
+        obj["metadata"]["name"] = obj["metadata"]["name"].replace(" ", "-")
+    for labels, want in ((SLICED, {"me": 3, "grows": 12, "elsewhere": 3, "apart": 0}), (MPS, {"me": 0})):
+        world = World(*pods, nodes=[node(labels=labels)]).at(5)
+        states = {state.key.name: state for state in world.kubelet.pods.values()}
+        found = {name: taken_beside(world.kubelet, states[name]) >> 30 for name in want}
+        assert found == want

@@ -89,6 +89,16 @@ def test_what_a_pod_had_is_given_again() -> None:
     assert notes(twin, "c") == {"numa-nodes": "c=0", "cpus": "c=4-15,100-111", "gpu-index": "0,1,2,3"}
 
 
+def test_cpus_without_gpus_are_given_again() -> None:
+    twin = world(node(GUIDE), pod("a", "92", run="10s"), pod("b", "96"), pod("early", "2"))
+    assert (fate(twin, "b"), fate(twin, "early")) == (("Running", ""), ("Failed", "TopologyAffinityError"))
+    twin.run_for(30 * SECOND_US)
+    twin.apply([pod("c", "92")])
+    twin.run_for(SECOND_US)
+    assert notes(twin, "c") == {"numa-nodes": "c=0", "cpus": "c=4-47,96-143"}
+    assert notes(twin, "b") == {"numa-nodes": "c=1", "cpus": "c=48-95,144-191"}
+
+
 def test_a_fork_gives_out_for_itself() -> None:
     twin = world(node(GUIDE), pod("a", "24", 4))
     other = twin.fork()

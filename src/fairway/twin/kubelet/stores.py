@@ -158,7 +158,6 @@ class Line:
         if size > self.store.cache_bytes:
             return
         kept = self.caches.setdefault(node, {})
-        kept.pop(model, None)
         room = self.store.cache_bytes - size - sum(kept.values())
         for other in list(kept):
             if room >= 0:
