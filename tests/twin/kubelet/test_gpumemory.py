@@ -109,10 +109,12 @@ def test_what_others_may_have_of_the_card_that_is_shared() -> None:
         one("elsewhere", "1", "7Gi"),
         one("ended", "0", "9Gi", run="true"),
         one("apart", "2", "11Gi"),
+        one("after", "2", "4Gi"),
     ]
+    pods[-1]["spec"]["initContainers"] = [container("first", "true")]
     for obj in pods:
         obj["metadata"]["name"] = obj["metadata"]["name"].replace(" ", "-")
-    for labels, want in ((SLICED, {"me": 3, "grows": 12, "elsewhere": 3, "apart": 0}), (MPS, {"me": 0})):
+    for labels, want in ((SLICED, {"me": 3, "grows": 12, "elsewhere": 3, "apart": 4}), (MPS, {"me": 0})):
         world = World(*pods, nodes=[node(labels=labels)]).at(5)
         states = {state.key.name: state for state in world.kubelet.pods.values()}
         found = {name: taken_beside(world.kubelet, states[name]) >> 30 for name in want}

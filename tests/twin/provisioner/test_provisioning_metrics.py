@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -222,6 +223,74 @@ def test_cluster_autoscaler(*, is_short: bool) -> None:
     found = values(of_autoscaler.samples(part))
     assert found[("cluster_autoscaler_scaled_down_nodes_total", "empty", *gpu, "")] == 1
     assert found["cluster_autoscaler_nodes_count", "ready"] == 0
+
+
+@pytest.mark.parametrize(
+    ("target", "coming", "ready", "unready", "is_healthy"),
+    [
+        (3, 0, 0, 0, True),
+        (4, 0, 0, 0, False),
+        (5, 2, 0, 0, True),
+        (5, 1, 0, 0, False),
+        (13, 0, 10, 0, True),
+        # Nine of twenty are missing, then ten of twenty-one.
+        (20, 0, 11, 9, True),
+        (21, 0, 11, 9, False),
+        (1, 0, 5, 0, True),
+    ],
+)
+def test_when_a_group_is_healthy(
+    target: int, coming: int, ready: int, unready: int, is_healthy: bool
+) -> None:
+    """Up to three nodes may be missing, or so large a part of those that are there. Source: IsNodeGroupHealthy."""
+    part = ClusterAutoscaler(AutoscalerPlan(groups(), Cloud(TYPES), "aws", Options()))
+    twin = Twin(seed=1, latency=latency_named("zero"), components=[*standard_components(), part])
+    twin.apply([job("g", "5m", gpu=2)])
+    twin.run_for(3 * MINUTE_US)
+    (one,) = part.nodes()
+    (group,) = [g for g in part.plan.groups if g.name == one.group]
+    part.targets[group.name] = target
+    part.coming = {f"m{i}": (group.name if i else "cpu", 0) for i in range(coming + 1)}
+    there = (one,) * ready + (replace(one, is_ready=False),) * unready + (replace(one, group="cpu"),) * 9
+    name = "cluster_autoscaler_node_group_"
+    assert values(of_autoscaler._of_group(part, group, there)) == {
+        (f"{name}min_count", "gpu"): 0,
+        (f"{name}max_count", "gpu"): 2,
+        (f"{name}target_count", "gpu"): target,
+        (f"{name}healthiness", "gpu"): is_healthy,
+        (f"{name}backoff_status", "gpu", ""): 0,
+    }
+
+
+def test_what_nodes_of_a_group_come_to() -> None:
+    part = ClusterAutoscaler(AutoscalerPlan(groups(), Cloud(TYPES), "aws", Options()))
+    twin = Twin(seed=1, latency=latency_named("zero"), components=[*standard_components(), part])
+    twin.apply([job("g", "5m", gpu=2)])
+    twin.run_for(3 * MINUTE_US)
+    (one,) = part.nodes()
+    cores, memory = one.seat.capacity["cpu"] // 1000, one.seat.capacity["memory"]
+    there = (one, one, replace(one, is_ready=False), replace(one, is_going=True))
+    name = "cluster_autoscaler_"
+    assert values(of_autoscaler._of_nodes(there, 5)) == {
+        (f"{name}nodes_count", "ready"): 3,
+        (f"{name}nodes_count", "unready"): 1,
+        (f"{name}nodes_count", "notStarted"): 0,
+        (f"{name}nodes_count", "suspended"): 0,
+        (f"{name}nodes_count", "longUnregistered"): 0,
+        (f"{name}nodes_count", "unregistered"): 5,
+        (f"{name}cluster_cpu_current_cores",): 3 * cores,
+        (f"{name}cluster_memory_current_bytes",): 3 * memory,
+    }
+    odd = replace(one, seat=replace(one.seat, capacity={"cpu": 1001}))
+    found = values(of_autoscaler._of_nodes((odd, odd), 0))
+    assert found[f"{name}cluster_cpu_current_cores",] == 4, "whole cores of each"
+
+
+@pytest.mark.parametrize(("most", "want"), [(0, 7), (6, 6), (7, 7), (9, 7)])
+def test_how_many_nodes_there_may_be(most: int, want: int) -> None:
+    """Those of all groups, or what the autoscaler's own limit leaves of them."""
+    part = ClusterAutoscaler(AutoscalerPlan(groups(), Cloud(TYPES), "aws", Options(max_nodes_total=most)))
+    assert of_autoscaler._most_nodes(part) == want
 
 
 def test_every_family_is_documented() -> None:
