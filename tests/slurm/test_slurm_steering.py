@@ -126,3 +126,32 @@ def test_the_boot_a_job_would_wait_for_is_delayed() -> None:
 def test_where_memory_is_bound_is_checked() -> None:
     said = 'sbatch: error: unrecognized --mem-bind argument "bogus"\n'
     assert world().type("sbatch --mem-bind=local,bogus --wrap true", "alice") == (255, "", said)
+
+
+def test_a_running_job_that_is_held_is_no_longer_eligible_in_the_accounts() -> None:
+    w = world()
+    w.type("sbatch -n1 -t 5 --wrap true", "alice")
+    w.run(4)
+    accounts = "sacct -n -P -X --format=JobID,State"
+    assert w.type(accounts, "alice")[1] == "1|RUNNING\n"
+    before = w.type("scontrol show job 1")[1]
+    assert w.type("scontrol hold 1", "alice")[0] == 0
+    after = w.type("scontrol show job 1")[1]
+    assert "EligibleTime=Unknown" in after
+    assert [line for line in after.splitlines() if "AccrueTime" in line] == [
+        line for line in before.splitlines() if "AccrueTime" in line
+    ]
+    w.type("scontrol release 1", "alice")
+    assert w.type(accounts, "alice")[1] == ""
+    assert w.type(accounts + " -j 1", "alice")[1] == "1|RUNNING\n"
+
+
+def test_the_begin_of_a_held_job_that_is_past_is_forgotten() -> None:
+    w = world()
+    w.type("sbatch -n1 -t 5 --begin=now+10 --wrap true", "alice")
+    w.type("sbatch -n1 -t 5 --begin=now+1hour --wrap true", "alice")
+    w.type("scontrol hold 1 2", "alice")
+    w.run(20)
+    w.type("scontrol release 1 2", "alice")
+    w.run(4)
+    assert reasons(w) == ["1 R None", "2 PD BeginTime"]

@@ -354,8 +354,18 @@ class Controller(Life):
         job.priority, job.factors = asked, {}
         if not asked:
             job.reason = "JobHeldAdmin" if operates else "JobHeldUser"
+            self._forget_eligible(job)
         elif not operates:
             raise SlurmError("PRIO_RESET_FAIL")
+
+    def _forget_eligible(self, job: Job) -> None:
+        """A job held or released is eligible anew; slurmdbd is told that one that runs is not (_hold_job_rec)."""
+        if job.begin < self.now:
+            job.begin = 0
+        if job.eligible < self.now:
+            if job.active and job.eligible:
+                job.request.extra["accrue_time"] = job.eligible
+            job.eligible = 0
 
     def _renice(self, job: Job, nice: int, user: str) -> None:
         if nice < 0 and job.pending and not self.cluster.is_operator(user):

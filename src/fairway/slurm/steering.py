@@ -29,6 +29,7 @@ class Steering(Controller):
                 continue
             job.priority, job.reason_detail = 0, ""
             job.reason = "JobHeldAdmin" if operates and not as_user else "JobHeldUser"
+            self._forget_eligible(job)
 
     def release(self, job_id: int, user: str, *, alone: bool = False) -> None:
         """Raises: SlurmError ACCESS_DENIED for what an administrator holds."""
@@ -42,6 +43,7 @@ class Steering(Controller):
                 raise SlurmError("ACCESS_DENIED")
             job.reason, job.reason_detail = "None", ""
             job.flags.discard("SPECIAL_EXIT")
+            self._forget_eligible(job)
             self._set_priority(job)
         self.changed()
 
