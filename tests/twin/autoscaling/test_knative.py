@@ -196,6 +196,52 @@ def test_the_other_class_makes_a_horizontal_pod_autoscaler() -> None:
     assert spec["metrics"][0]["resource"]["target"]["averageUtilization"] == 60
 
 
+def test_what_somebody_changes_of_the_other_class_is_set_again() -> None:
+    """With the PodAutoscaler, whose Revision sets that again; what else is written stays, and so do its Services."""
+    annotations = {"class": "hpa.autoscaling.knative.dev", "target": "60", "min-scale": "1", "max-scale": "4"}
+    world = World(objects=[service(annotations)])
+    world.run(10)
+    key = Key("HorizontalPodAutoscaler.autoscaling", "default", "model-00001")
+    public, private = (Key("Service", "default", f"model-00001{suffix}") for suffix in ("", "-private"))
+    wanted = world.twin.store.require(key)["spec"]
+    own = {"scaleDown": {"stabilizationWindowSeconds": 7}}
+    world.twin.store.patch(key, {"spec": {"maxReplicas": 9, "behavior": own}})
+    before = world.twin.store.require(public)
+    world.twin.store.delete(private)
+    status, more = world.status("model-00001", PA), {"autoscaling.knative.dev/max-scale": "5"}
+    world.twin.store.patch(Key(PA, "default", "model-00001"), {"metadata": {"annotations": more}})
+    world.twin.wake()
+    world.run(10)
+    assert world.twin.store.require(key)["spec"] == {**wanted, "behavior": own}
+    assert world.twin.store.require(public) is before
+    made = world.twin.store.require(private)
+    assert made["metadata"]["labels"]["networking.internal.knative.dev/serviceType"] == "Private"
+    assert world.status("model-00001", PA) == status
+    assert {k: v for k, v in status.items() if k not in ("conditions", "observedGeneration")} == {
+        "metricsServiceName": "model-00001-private",
+        "serviceName": "model-00001",
+    }
+    assert world.conditions("model-00001", PA) == dict.fromkeys(
+        ("Active", "Ready", "SKSReady", "ScaleTargetInitialized"), ("True", "")
+    )
+
+
+def test_requests_of_other_namespaces_and_of_nobody_are_not_its_own() -> None:
+    """A series without a namespace counts, by the Service's name or the Revision's."""
+    for about, namespace, pods in (
+        ("model", "default", 3),
+        ("model", "other", 0),
+        ("other", "default", 0),
+        ("model-00001", "default", 3),
+        ("model-00001-private", "default", 3),
+    ):
+        kind = {"kind": "Service", "name": about}
+        series = {"name": "concurrency", "object": kind, "namespace": namespace, "value": "15"}
+        world = World(load={"series": [series]}, objects=[service({"target": "10"})])
+        world.run(180)
+        assert pods_wanted(world) == pods, (about, namespace)
+
+
 def test_a_traffic_target_that_is_not_there_is_named() -> None:
     world = World(objects=[service(traffic=[{"revisionName": "model-00009", "percent": 100}])])
     world.run(10)

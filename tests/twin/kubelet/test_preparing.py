@@ -211,3 +211,23 @@ def test_a_node_of_another_domain_is_waited_for_and_keeps_its_label() -> None:
     world.twin.wake()
     assert world.at(44).seen() == "Pending 0/1 main=wait:ContainerCreating"
     assert (words(world), world.node()["metadata"]["labels"][LABEL]) == ([], "other")
+
+
+def test_what_could_not_pass_may_pass_later() -> None:
+    """Reserved after five seconds: the driver, which is asked at the next sync, waits until its 45 seconds are over."""
+    world = unbound()
+    world.twin.apply([domain()])
+    key = Key("ComputeDomain.resource.nvidia.com", "default", "d")
+    domain_claim(world, world.twin.store.require(key)["metadata"]["uid"])
+    claims = Key(CLAIM, "default", "c")
+    mine = world.twin.store.require(claims)["status"]
+    nobody = {**mine, "reservedFor": [{"resource": "pods", "name": "q", "uid": "q"}]}
+    world.twin.store.set_status(claims, nobody)
+    world.twin.wake()
+    (said,) = words(world.at(5))
+    assert said[0].startswith(f"{FAILED}pod p (") and said[1] == 1
+    world.twin.store.set_status(claims, mine)
+    world.twin.wake()
+    assert words(world.at(44.9)) == [said]
+    gave_up = f"{FAILED}NodePrepareResources skipped 1 ResourceClaims"
+    assert words(world.at(45)) == [said, (gave_up, 1)]
