@@ -475,6 +475,34 @@ def test_ticks_are_at_whole_half_minutes() -> None:
     assert HOUR_US % (30 * SECOND_US) == 0
 
 
+def test_a_simulation_that_is_over_is_asked_again() -> None:
+    """Rules do not keep it going; who asks later has what they say then, and another tick comes."""
+    part = Rules()
+    twin = Twin(latency=NONE, components=[part])
+    create_or_replace(twin.host, rule({"record": "one", "expr": "vector(1)"}))
+    twin.wake()
+
+    def asked() -> list[int]:
+        now_ms = twin.now_us // 1000
+        found = list(part.select((Matcher("__name__", "=", "one"),), EPOCH_MS, now_ms))
+        return [(int(at) - EPOCH_MS) // 1000 for series in found for at in series.times.tolist()]
+
+    twin.run_for(10 * SECOND_US)
+    assert twin.loop.next_time() is None, "nobody asked"
+    assert asked() == []
+    twin.run_for(45 * SECOND_US)
+    assert twin.loop.next_time() is None, "it has come to its end"
+    assert asked() == [30]
+    twin.run_for(5 * SECOND_US)
+    assert asked() == [30, 60], "once, though there was a tick just now"
+    twin.run_for(540 * SECOND_US)
+    assert asked() == [30, 60, 90, 600]
+    twin.run_for(25 * SECOND_US)
+    assert asked() == [30, 60, 90, 600]
+    twin.run_for(5 * SECOND_US)
+    assert asked() == [30, 60, 90, 600, 630]
+
+
 def test_names_of_rules_that_nobody_can_read_whole() -> None:
     world = World(between(0, 0))
     part = world.rules

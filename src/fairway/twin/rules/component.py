@@ -87,6 +87,8 @@ class Rules:
         self._is_served = is_served
         self._is_asked = False
         self._is_planned = False
+        self._ticked_us = -1
+        """When it looked last: one moment has one sample of a series."""
         self._watch: Watch | None = None
         self._names: dict[str, frozenset[str]] = {}
         self.outside: Outside | None = None
@@ -107,7 +109,7 @@ class Rules:
         twin._names, twin._is_planned, twin.until_us = dict(self._names), self._is_planned, self.until_us
         if self._is_asked:
             # Copied when it is attached, before either goes on.
-            twin._is_asked, twin._watch = True, self._watch
+            twin._is_asked, twin._watch, twin._ticked_us = True, self._watch, self._ticked_us
         return twin
 
     def observe(self, change: Change) -> None:
@@ -154,11 +156,17 @@ class Rules:
         watch = self._watch
         if watch is None or not watch.is_needed:
             return
-        watch.tick(self.host.loop.now_us // 1000)
+        self._look(watch)
         # A simulation ends when nothing is left to happen; looking at it is nothing that happens.
         now_us, goes_on = self.host.loop.now_us, self._is_served or watch.is_waiting
         if goes_on or now_us < self.until_us or self.host.loop.next_time() is not None:
             self._plan()
+
+    def _look(self, watch: Watch) -> None:
+        now_us = self.host.loop.now_us
+        if self._ticked_us != now_us:
+            self._ticked_us = now_us
+            watch.tick(now_us // 1000)
 
     # What others ask
 
@@ -171,14 +179,13 @@ class Rules:
 
     def select(self, matchers: Any, start_ms: int, end_ms: int) -> Iterator[Series]:
         """Series of records, and of alerts. From the first question on rules are evaluated as time goes on."""
-        now_ms = self.host.loop.now_us // 1000
         if not self._is_asked:
             self._is_asked = True
             if self._watch is None or self.is_copy:
-                self._watched().tick(now_ms)
+                self._look(self._watched())
             self._plan()
         elif not self._is_planned:
-            self._watched().tick(now_ms)
+            self._look(self._watched())
             self._plan()
         yield from self._watched().select(matchers, start_ms, end_ms)
 
