@@ -12,7 +12,7 @@ from fairway.kube.objects import Key, Obj, key_of
 from fairway.kube.timestamps import SECOND_US
 from fairway.results.gpuseries import Slot
 from fairway.results.gpuseries import _Node as Life
-from fairway.twin.gpupages import GpuPages
+from fairway.twin.gpupages import GpuPages, _claiming
 
 GPU = "nvidia.com/gpu"
 
@@ -131,3 +131,22 @@ def test_a_run_divides_gpus_that_are_held_in_parts() -> None:
     assert life.take_milli(1000, 60, 70) == [1]
     assert life.take_milli(1000, 95, 120) == [1]
     assert life.take_milli(1000, 100, 120) == [0], "all of its users left"
+
+
+def test_which_container_a_claim_is_said_to_be_of() -> None:
+    """The first that uses the entry; of a claim for extended resources the one that the pod's status names first."""
+    one = pod("p", "c", "d")
+    containers = one["spec"]["containers"]
+    containers.append({"name": "last", "resources": {"claims": [{"name": "e1"}, {"name": "e2"}]}})
+    assert [_claiming(one, entry) for entry in ("e0", "e1", "e2", "e3", "")] == [
+        "main",
+        "main",
+        "last",
+        "",
+        "",
+    ]
+    mappings = [{"containerName": "side"}, {"containerName": "main"}]
+    one["status"]["extendedResourceClaimStatus"] = {"requestMappings": mappings}
+    assert [_claiming(one, entry) for entry in ("e0", "e3", "")] == ["main", "", "side"]
+    mappings[0].pop("containerName")
+    assert _claiming(one, "") == ""

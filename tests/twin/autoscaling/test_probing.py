@@ -278,3 +278,15 @@ def test_a_queue_without_what_consumers_hold() -> None:
     assert length("far", namespace="other") == (4000, True, "")
     assert length("far")[2] == "rabbitmq: no load describes a queue far"
     assert length("level") == (8000, True, "")
+
+
+@pytest.mark.parametrize(
+    ("selector", "is_wrong"), [("app=web", False), ("app in (a,b)", False), ("a in b", True)]
+)
+def test_a_selector_that_is_none_is_said(selector: str, is_wrong: bool) -> None:
+    found = probing.selector_fault(asked("kubernetes-workload", podSelector=selector, value="1"))
+    assert (
+        found.startswith("error parsing kubernetes workload metadata: error parsing pod selector: ")
+        is is_wrong
+    )
+    assert bool(found) is is_wrong

@@ -5,6 +5,7 @@ Words and order: pkg/kubelet/allocation/allocation_manager_test.go and test/e2e/
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -226,3 +227,46 @@ def test_what_a_run_does_is_not_changed_by_another_memory_limit(resized: bool) -
     assert world.seen("q") == "Succeeded 0/1 main=end:Completed:0*1"
     totals = world.kubelet.progress.totals
     assert (totals.resumed, totals.useful_us) == (1, 700_000_000)
+
+
+@pytest.mark.parametrize(
+    ("policy", "wanted", "said"),
+    [
+        ({"cpuManagerPolicy": "static"}, ("3", "1Gi"), 'CPU Manager policy "static"'),
+        ({"cpuManagerPolicy": "static"}, ("1", "1Gi"), 'CPU Manager policy "static"'),
+        ({"cpuManagerPolicy": "static"}, ("2", "2Gi"), ""),
+        ({"cpuManagerPolicy": "none"}, ("3", "1Gi"), ""),
+    ],
+)
+def test_who_has_cpus_of_its_own_keeps_their_number(
+    policy: dict[str, str], wanted: tuple[str, str], said: str
+) -> None:
+    def asks(cpu: str, memory: str, *, is_guaranteed: bool) -> Any:
+        amounts = {"cpu": cpu, "memory": memory}
+        return container(resources={"requests": amounts, **({"limits": amounts} if is_guaranteed else {})})
+
+    reserved = {"reservedSystemCPUs": "0"} if policy["cpuManagerPolicy"] == "static" else {}
+    own = node(cpu="8")
+    own["metadata"]["annotations"] = {
+        "fairway.dev/kubelet-configuration": json.dumps({**policy, **reserved}),
+        "fairway.dev/board": "p5",
+    }
+    own["status"]["capacity"] = {"cpu": "192", "memory": "64Gi", "pods": "110"}
+    for name, is_guaranteed in (("p", True), ("q", False)):
+        world = World(nodes=[own])
+        one = _serving(name, asks("2", "1Gi", is_guaranteed=is_guaranteed))
+        world.twin.apply([one])
+        class_ = "Guaranteed" if is_guaranteed else "Burstable"
+        world.twin.store.set_status(Key("Pod", "default", name), {"phase": "Pending", "qosClass": class_})
+        world.at(1)
+        assert world.seen(name) == "Running 1/1 main=run"
+        resize(world, name, asks(*wanted, is_guaranteed=is_guaranteed))
+        world.at(20)
+        found = [(type_, reason) for type_, reason, _ in _events(world, name)]
+        if said and is_guaranteed:
+            assert found == [("Warning", "ResizeInfeasible")]
+            words = json.loads(_events(world, name)[0][2].removeprefix("Pod resize Infeasible: "))
+            assert words["error"] == f"Resize is infeasible for Guaranteed Pods alongside {said}"
+            assert not world.kubelet.nodes["n"].resizes, "it is not tried again"
+        else:
+            assert found[0] == ("Normal", "ResizeStarted")
