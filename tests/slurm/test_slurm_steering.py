@@ -155,3 +155,13 @@ def test_the_begin_of_a_held_job_that_is_past_is_forgotten() -> None:
     w.type("scontrol release 1 2", "alice")
     w.run(4)
     assert reasons(w) == ["1 R None", "2 PD BeginTime"]
+
+
+def test_what_an_update_gives_as_nothing_or_badly() -> None:
+    w = held()
+    bad = "scontrol: error: Invalid MinMemoryNode value: 4G\n"
+    assert w.type("scontrol update jobid=2 minmemorynode=4G", "alice") == (1, "", bad)
+    assert w.type("scontrol update jobid=2 comment= features= switches=1 eligibletime=now", "alice")[0] == 0
+    shown = w.type("scontrol show job 2")[1]
+    assert "Comment= \n" in shown and "Features=(null)" in shown and "Switches=1@00:00:00" in shown
+    assert "EligibleTime=Unknown" not in shown and "AccrueTime=Unknown" in shown

@@ -326,6 +326,8 @@ class Controller(Life):
             job.begin = begin
         elif job.begin:
             self.clock.at(job.begin * SECOND, "begin", job.job_id)
+        else:
+            job.eligible = changes["begin"]
         self._watch_deadline(job, fresh.deadline)
         if "nodes" in changes or "node_min_cpus" in changes:
             job.min_cpus = max(job.min_cpus, (fresh.node_min_cpus or 0) * max(job.min_nodes, 1))

@@ -433,7 +433,8 @@ def changed(request: JobRequest, changes: Mapping[str, object], but: tuple[str, 
             made.min_nodes, made.max_nodes = value[0], value[1] or request.max_nodes
         elif name == "switches" and isinstance(value, tuple):
             made.switches = value[0] or None
-            made.extra["switches_wait"] = value[1]
+            waits = value[1] if value[1] is not None or request.switches else 0
+            made.extra["switches_wait"] = request.extra.get("switches_wait") if waits is None else waits
         elif name in _FIELDS:
             setattr(made, name, value)
             if name in _WRITTEN and isinstance(value, Mapping):

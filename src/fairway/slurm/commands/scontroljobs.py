@@ -105,7 +105,7 @@ def _files(call: Call, job: Job) -> list[str]:
         ("SystemComment", "system_comment"),
         ("Comment", "comment"),
     ):
-        if extra.get(key):
+        if extra.get(key) is not None:
             lines.append(f"{name}={extra[key]} ")
     if job.batch:
         lines += [

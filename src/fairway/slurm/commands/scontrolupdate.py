@@ -14,7 +14,7 @@ from fairway.slurm.commands.scontrolpartitions import create_partition, update_p
 from fairway.slurm.commands.scontrolreservations import create_reservation, update_reservation
 from fairway.slurm.commands.scontrolwords import Pairs, ask_administrator, names
 from fairway.slurm.commands.steps import step_rows
-from fairway.slurm.words import durations, hostlist, sizes
+from fairway.slurm.words import durations, hostlist
 from fairway.slurm.words.durations import INFINITE
 from fairway.slurm.words.errors import SlurmError, refusals
 
@@ -285,12 +285,24 @@ def _read_text(call: Call, value: str) -> Any:
     return value
 
 
+def _read_features(call: Call, value: str) -> Any:
+    return value or None
+
+
 def _read_list(call: Call, value: str) -> Any:
     return tuple(hostlist.expand(value))
 
 
-def _read_memory(call: Call, value: str) -> Any:
-    return _BAD if sizes.megabytes(value) is None else sizes.megabytes(value)
+def _read_amount(name: str) -> Callable[[Call, str], Any]:
+    """Megabytes, as a number alone (parse_uint64)."""
+
+    def read(call: Call, value: str) -> Any:
+        if re.fullmatch(r"\d{1,18}", value, re.ASCII):
+            return int(value)
+        call.error(f"Invalid {name} value: {value}")
+        return _BAD
+
+    return read
 
 
 def _read_gres(call: Call, value: str) -> Any:
@@ -355,9 +367,9 @@ _JOB_KEYS: tuple[tuple[Names, str, Callable[[Call, str], Any]], ...] = (
     ((("numnodes", 8), ("reqnodes", 8)), "nodes", _read_nodes),
     ((("tasksperNode".lower(), 2),), "ntasks_per_node", _read_int),
     ((("mincpusnode", 4),), "node_min_cpus", _read_int),
-    ((("minmemorynode", 10),), "mem_per_node", _read_memory),
-    ((("minmemorycpu", 10),), "mem_per_cpu", _read_memory),
-    ((("mintmpdisknode", 5),), "min_tmp_disk", _read_memory),
+    ((("minmemorynode", 10),), "mem_per_node", _read_amount("MinMemoryNode")),
+    ((("minmemorycpu", 10),), "mem_per_cpu", _read_amount("MinMemoryCPU")),
+    ((("mintmpdisknode", 5),), "min_tmp_disk", _read_amount("MinTmpDiskNode")),
     ((("partition", 2),), "partition", _read_text),
     ((("qos", 2),), "qos", _read_text),
     ((("reservationname", 3),), "reservation", _read_text),
@@ -373,7 +385,7 @@ _JOB_KEYS: tuple[tuple[Names, str, Callable[[Call, str], Any]], ...] = (
     ((("trespertask", 8),), "tres_per_task", _read_gres),
     ((("excnodelist", 3),), "exclude", _read_list),
     ((("nodelist", 8), ("reqnodelist", 8)), "nodelist", _read_list),
-    ((("features", 1),), "features", _read_text),
+    ((("features", 1),), "features", _read_features),
     ((("account", 1),), "account", _read_text),
     ((("dependency", 1),), "dependency", _read_text),
     ((("licenses", 1),), "licenses", _read_text),
