@@ -16,6 +16,7 @@ from fairway.queueing.control.backlog import Backlog
 from fairway.queueing.control.blockers import BYPASSED, EVALUATING, Blocker, QueueFacts, blocker_of
 from fairway.queueing.control.pendingreasons import Standing, standing_of, standings
 from fairway.queueing.control.settings import DEFAULT_KUEUE, PodsReady
+from fairway.queueing.cycle.entries import RequeueReason
 from fairway.queueing.cycle.nomination import CycleOptions
 from fairway.queueing.facts import objects as facts
 from fairway.queueing.facts.gates import gates_from
@@ -23,6 +24,7 @@ from fairway.queueing.facts.gates import gates_from
 NOW_US = NOW_S * 1_000_000
 OPTIONS = CycleOptions(number=1, now_us=NOW_US)
 _K = "kueue.x-k8s.io"
+NOT_NEW = {"key": "new", "operator": "DoesNotExist"}
 
 
 def _local(name: str, to: str, stop: str = "None") -> Obj:
@@ -414,3 +416,40 @@ def test_the_first_that_blocks_is_told() -> None:
     old = {"UnadmittedWorkloadsObservability": False}
     assert _blocked(local=None, **old) == ("Inadmissible", "LocalQueue q doesn't exist")
     assert _blocked(gate="x.io/y", AdmissionGatedBy=True, asks={"active": False}, **old) is None
+
+
+@pytest.mark.parametrize(
+    ("selector", "stays"),
+    [
+        ({}, False),
+        ({"matchLabels": {"kubernetes.io/metadata.name": "default"}}, False),
+        ({"matchLabels": {"kubernetes.io/metadata.name": "other"}}, True),
+        ({"matchExpressions": [{"key": "new", "operator": "Exists"}]}, True),
+        (None, True),
+    ],
+)
+def test_what_a_queue_does_not_take_sleeps_through_events(selector: Obj | None, stays: bool) -> None:
+    books = _books()
+    books.backlog.environment._labels["default"] = {"kubernetes.io/metadata.name": "default"}
+    books.say("ClusterQueue", queue("a", 4, spec={"namespaceSelector": selector}))
+    books.say("Workload", wl("w", "q", 2)).told()
+    waiting = books.backlog.pending.queues["a"]
+    head = waiting.pop(None)
+    assert head is not None
+    waiting.requeue(head, head.workload, RequeueReason.NAMESPACE_MISMATCH)
+    assert waiting.inadmissible() == ("default/w",)
+    books.backlog.wake("a", NOW_US)
+    assert waiting.inadmissible() == (("default/w",) if stays else ())
+
+
+def test_workloads_of_a_namespace_that_is_not_there_sleep_where_a_queue_is_choosy() -> None:
+    books = _books()
+    books.say("ClusterQueue", queue("a", 4, spec={"namespaceSelector": {"matchExpressions": [NOT_NEW]}}))
+    books.say("Workload", wl("w", "q", 2)).told()
+    waiting = books.backlog.pending.queues["a"]
+    head = waiting.pop(None)
+    assert head is not None
+    waiting.requeue(head, head.workload, RequeueReason.NAMESPACE_MISMATCH)
+    del books.backlog.environment._labels["default"]
+    books.backlog.wake("a", NOW_US)
+    assert waiting.inadmissible() == ("default/w",)

@@ -197,6 +197,14 @@ def test_what_calls_it_off(mended: list[Obj]) -> None:
     assert world.until(1059).going() == [] and world.until(1060).going() == ["p"]
 
 
+def test_what_was_called_off_is_not_done_when_it_would_have_been() -> None:
+    world = World(devices(taint()), pod(), claim(tolerates(60))).until(10)
+    world.load(devices())
+    assert world.until(30).said() == [(10, *CANCELLED)]
+    world.load(devices(taint(added_s=30)))
+    assert world.until(89).going() == [] and world.until(90).going() == ["p"]
+
+
 def test_a_time_that_changes_moves_it() -> None:
     world = World(devices(taint()), pod(), claim(tolerates(60))).until(10)
     world.load(claim(tolerates(90)))

@@ -17,7 +17,10 @@ Source: pkg/controller/core (event handlers), pkg/cache/queue/manager.go, pkg/ca
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fairway.cluster.changes import DELETED, Change
+from fairway.kube.labels import EVERYTHING
 from fairway.kube.objects import Obj, namespace_of, spec_of, status_of
 from fairway.queueing.control import trees
 from fairway.queueing.control.configuring import Configuring
@@ -362,11 +365,26 @@ class Backlog:
         self.touched.wake_of(self.local_queues.get(local_queue))
 
     def wake(self, root: trees.Root, now_us: int) -> None:
-        """What waits below a root is tried again, backoffs aside."""
+        """What waits below a root is tried again, but for backoffs and namespaces that a queue does not take."""
         self.accounts.settle()
-        names = trees.queues_of(self.accounts, root)
-        self.pending.wake(names, now_us)
+        for name in trees.queues_of(self.accounts, root):
+            queue = self.pending.queues.get(name)
+            if queue is not None:
+                queue.wake(now_us, self._takes(name))
         self.touched.decide_anew()
+
+    def _takes(self, queue: str) -> Callable[[str], bool] | None:
+        """Which namespaces' workloads a ClusterQueue takes; None: all."""
+        spec = self.accounts.queue_specs().get(queue)
+        if spec is None or spec.namespace_selector == EVERYTHING:
+            return None
+        selector, labels = spec.namespace_selector, self.namespaces.labels
+
+        def is_taken(namespace: str) -> bool:
+            found = labels.get(namespace)
+            return found is not None and selector.matches(found)
+
+        return is_taken
 
     def _touch(self, local_queue: str) -> None:
         self.touched.tell_of(local_queue, self.local_queues.get(local_queue))

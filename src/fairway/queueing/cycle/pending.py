@@ -9,8 +9,7 @@ Source: pkg/cache/queue/cluster_queue.go, pending_workloads.go, manager.go, inad
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -481,15 +480,6 @@ class PendingWorkloads:
                 if head is not None:
                     heads.append(head)
         return heads
-
-    def wake(
-        self, names: Iterable[str], now_us: int, allows: Callable[[str, str], bool] | None = None
-    ) -> None:
-        """An event in these ClusterQueues (a whole cohort tree). `allows`: (queue, namespace); None: all."""
-        for name in names:
-            queue = self.queues.get(name)
-            if queue is not None:
-                queue.wake(now_us, None if allows is None else partial(allows, name))
 
     def __iter__(self) -> Iterator[ClusterQueuePending]:
         return iter(self.queues.values())
