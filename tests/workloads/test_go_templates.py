@@ -54,6 +54,8 @@ def test_what_they_come_to(text: str, wanted: str) -> None:
         ("{{ if .Spec }}{{ else }}" * 99, "nested actions"),
         ("{{ " + "(or " * 99 + " }}", "nested calls"),
         ("{{ }}", "missing value for command"),
+        ("x{{", "unclosed action"),
+        ("{{ .Spec }", "unclosed action"),
     ],
 )
 def test_what_go_would_refuse_is_refused(text: str, said: str) -> None:

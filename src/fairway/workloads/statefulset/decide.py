@@ -129,7 +129,8 @@ def _manage(view: View, one: Set, update: Obj, now_us: int) -> None:
         one.actions.extend(storage.retained(view, one.owner, pod, one.ordinal(pod), is_condemned=True))
     first_unhealthy = _first_unhealthy(one, now_us)
     for pod in one.condemned:
-        if _condemn(one, pod, first_unhealthy, now_us) and is_ordered:
+        _condemn(one, pod, first_unhealthy, now_us)
+        if is_ordered:
             return
     if not one.wishes.is_on_delete:
         _update(one, update, now_us)
@@ -171,16 +172,15 @@ def _first_unhealthy(one: Set, now_us: int) -> Obj | None:
     return None
 
 
-def _condemn(one: Set, pod: Obj, first_unhealthy: Obj | None, now_us: int) -> bool:
-    """Stop a pod beyond the range; whether an ordered set has to wait."""
+def _condemn(one: Set, pod: Obj, first_unhealthy: Obj | None, now_us: int) -> None:
+    """Stop a pod beyond the range, unless it goes already, or an ordered set waits until it is well."""
     if pods.is_deleting(pod):
-        return True
+        return
     if one.wishes.is_ordered and pod is not first_unhealthy:
         is_well = is_running_and_ready(pod) and pods.is_available(pod, one.wishes.min_ready_s, now_us)
         if not is_well:
-            return True
+            return
     _delete(one, pod)
-    return True
 
 
 def _update(one: Set, update: Obj, now_us: int) -> None:
