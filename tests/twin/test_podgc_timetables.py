@@ -221,3 +221,19 @@ def test_a_copy_goes_on_alone() -> None:
     assert [p["metadata"]["name"] for p in fork.store.objects("Pod")] == ["b", "c"]
     assert world.names() == ["a", "b", "c"]
     assert world.until(100).names() == ["c"]
+
+
+def test_turns_that_are_none_any_more_do_not_pile_up() -> None:
+    """A pod that is said to be evicted and not so again and again has a turn each time, and one counts."""
+    world = World(threshold=1).apply(pod("a"), pod("b")).until(1)
+    world.ends("b")
+    (collector,) = (c for c in world.twin.host.parts.values() if isinstance(c, PodGarbageCollector))
+    most = 0
+    for i in range(1050):
+        world.ends("a", "Failed", reason="Evicted" if i % 2 else "Error")
+        world.twin.run_for(1)
+        most = max(most, len(collector._turns))
+    assert most == 2 * 2 + 1024 and len(collector._turns) < 40
+    assert [turn[2].name for turn in sorted(collector._turns)][:1] == ["a"]
+    assert sorted(collector.ended) == [Key("Pod", "d", "a"), Key("Pod", "d", "b")]
+    assert world.until(40).names() == ["b"]

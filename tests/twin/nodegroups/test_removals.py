@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from fairway.cluster.changes import Change
 from fairway.kube.objects import Key, Obj, key_of
 from fairway.kube.timestamps import MINUTE_US, SECOND_US
 from fairway.scenario.building import build_twin
 from fairway.scenario.loading import load_scenario
 from fairway.twin.faults import delete_pod, partition_node
-from fairway.twin.nodegroups.component import ClusterAutoscaler
+from fairway.twin.nodegroups.component import ClusterAutoscaler, _lets_others_go
 from fairway.twin.nodegroups.removals import DAEMON_EVICTION
 from fairway.twin.twin import Twin
 
@@ -247,3 +248,33 @@ def test_a_copy_drains_by_itself(tmp_path: Path) -> None:
     assert name in part(fork).removals.going
     fork.run_for(MINUTE_US)
     assert twin.digest() == fork.digest()
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "does"),
+    [
+        ({"maxUnavailable": 1}, {"maxUnavailable": 1}, False),
+        ({"maxUnavailable": 1}, {"maxUnavailable": 2}, False),
+        ({"maxUnavailable": 1}, {"maxUnavailable": 0}, True),
+        ({"selector": {"matchLabels": {"a": "b"}}}, {"selector": {"matchLabels": {"a": "c"}}}, True),
+    ],
+)
+def test_which_budgets_say_something_else(was: Obj, now: Obj, does: bool) -> None:
+    """What it allows is in its status; a new one, and one that goes, always do."""
+
+    def budget(spec: Obj, allowed: int = 0) -> Obj:
+        meta = {"name": "b", "namespace": "d", "uid": "u", "resourceVersion": str(allowed)}
+        status = {"disruptionsAllowed": allowed, "expectedPods": 3}
+        return {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": meta,
+            "spec": {"selector": {"matchLabels": {"a": "b"}}, **spec},
+            "status": status,
+        }
+
+    key = Key("PodDisruptionBudget.policy", "d", "b")
+    assert _lets_others_go(Change(1, "MODIFIED", key, budget(now), budget(was))) is does
+    assert _lets_others_go(Change(1, "MODIFIED", key, budget(was, 1), budget(was)))
+    assert _lets_others_go(Change(1, "ADDED", key, budget(was), None))
+    assert _lets_others_go(Change(1, "DELETED", key, budget(was), budget(was)))

@@ -9,7 +9,7 @@ import pytest
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, rfc3339
 from fairway.twin.latency import NONE
-from fairway.twin.provisioner.draining import Drained, drain
+from fairway.twin.provisioner.draining import Drained, _delete, _tier, drain
 from fairway.twin.twin import EPOCH_US, Twin
 
 S = SECOND_US
@@ -189,3 +189,26 @@ def test_a_deletion_that_would_outlive_the_node_is_cut_short() -> None:
     held = pod("held", grace=40, meta={"annotations": {NEVER: "true"}})
     world = World(late, early, held, pod("plain"))
     assert world.named(30) == (4, ["plain"], [], [("held", 30), ("late", 30)])
+
+
+def test_one_that_is_gone_by_then_was_not_deleted() -> None:
+    world, done = World(pod("a")), Drained()
+    for name, grace_s in (("gone", 5), ("a", 7)):
+        _delete(world.twin.host, pod(name), grace_s, done)
+    assert done == Drained(deleted=[(Key("Pod", "d", "a"), 7)])
+    assert world.grace("a") == 7
+
+
+@pytest.mark.parametrize(
+    ("owner", "priority", "tier"),
+    [
+        ("ReplicaSet", "", 0),
+        ("DaemonSet", "", 1),
+        ("ReplicaSet", "system-cluster-critical", 2),
+        ("ReplicaSet", "system-node-critical", 2),
+        ("DaemonSet", "system-node-critical", 3),
+        ("ReplicaSet", "own", 0),
+    ],
+)
+def test_whose_turn_it_is(owner: str, priority: str, tier: int) -> None:
+    assert _tier(pod("a", owner, priority)) == tier
