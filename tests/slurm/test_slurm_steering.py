@@ -165,3 +165,33 @@ def test_what_an_update_gives_as_nothing_or_badly() -> None:
     shown = w.type("scontrol show job 2")[1]
     assert "Comment= \n" in shown and "Features=(null)" in shown and "Switches=1@00:00:00" in shown
     assert "EligibleTime=Unknown" not in shown and "AccrueTime=Unknown" in shown
+
+
+def asked(w: World, job: int) -> list[str]:
+    shown = w.type(f"scontrol show job {job}")[1].splitlines()
+    return [line.strip() for line in shown if "TRES=" in line or "Tres" in line]
+
+
+def test_what_is_updated_is_counted_anew_and_the_rest_stays() -> None:
+    w = world()
+    w.type("sbatch -H -n4 --mem=4000 --gres=gpu:1 --wrap true", "alice")
+    before = asked(w, 1)
+    assert "cpu=4" in before[0] and "gres/gpu=1" in before[0]
+    assert w.type("scontrol update jobid=1 trespernode=gpu:3", "alice")[0] == 0
+    assert asked(w, 1) == [before[0], "TresPerNode=gpu:3"]  # not said to be of a GRES
+    assert w.type("scontrol update jobid=1 numcpus=6", "alice")[0] == 0
+    assert "cpu=6,mem=4000M,node=1" in asked(w, 1)[0]
+    assert w.type("scontrol update jobid=1 numnodes=2", "alice")[0] == 0
+    assert "cpu=6,mem=4000M,node=2" in asked(w, 1)[0] and "gres/gpu=1" in asked(w, 1)[0]
+    assert w.type("scontrol update jobid=1 gres=gpu:2", "alice")[0] == 0
+    assert "gres/gpu=4" in asked(w, 1)[0]
+
+
+def test_gres_of_an_update_join_what_stands() -> None:
+    w = world()
+    w.type("sbatch -H --gres=gpu:1 --wrap true", "alice")
+    w.type("sbatch -H --gpus=2 --wrap true", "alice")
+    mixed = "Invalid GRES specification (with and without type identification) for job 1\n"
+    assert mixed in w.type("scontrol update jobid=1 gres=gpu:h100:1", "alice")[2]
+    contradictory = "Invalid generic resource (gres) specification for job 2\n"
+    assert contradictory in w.type("scontrol update jobid=2 gres=gpu:1", "alice")[2]

@@ -6,7 +6,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
-from fairway.slurm import backfill, dependencies, limits, selecting, submitting
+from fairway.slurm import backfill, changing, dependencies, limits, selecting, submitting
 from fairway.slurm.clockwork import SECOND
 from fairway.slurm.ending import close_step
 from fairway.slurm.lifecycle import TIME_LIMITS_US, YEAR_S, Life
@@ -298,12 +298,17 @@ class Controller(Life):
             raise SlurmError("INVALID_NODE_COUNT")
         if "end" in changes:
             raise SlurmError("JOB_NOT_RUNNING")
+        if changing.GRES & changes.keys():
+            changing.check_gres(job, fresh)
         ids, submit, begin = cluster.next_job_id, job.submit, job.begin
         if "dependency" in changes:
             job.dependencies = dependencies.parse(cluster, changes["dependency"] or "", job.job_id)
             job.dependency_text = changes["dependency"] or ""
             self.clock.once(self._next_second(), "tick")
         trial = copy(fresh)
+        trial.extra = {
+            key: said for key, said in fresh.extra.items() if key not in changing.GRES or said != "gres:"
+        }
         trial.dependency = trial.array = None
         trial.deadline = 0
         part = cluster.partitions[job.partitions[0]]
@@ -319,6 +324,9 @@ class Controller(Life):
             limits.count_submitted(
                 cluster.policy(made, cluster.partitions[made.partitions[0]]), made.user, made.account, count
             )
+        made.req_tres = changing.changed_tres(job, made, changes, cluster.partitions[made.partitions[0]])
+        if made.min_cpus != made.req_tres["cpu"]:
+            fresh.min_cpus = made.min_cpus = made.req_tres["cpu"]
         for name in _FROM_REQUEST:
             setattr(job, name, getattr(made, name))
         job.submit = submit
@@ -329,9 +337,6 @@ class Controller(Life):
         else:
             job.eligible = changes["begin"]
         self._watch_deadline(job, fresh.deadline)
-        if "nodes" in changes or "node_min_cpus" in changes:
-            job.min_cpus = max(job.min_cpus, (fresh.node_min_cpus or 0) * max(job.min_nodes, 1))
-            job.req_tres = job.req_tres | {"cpu": job.min_cpus}
         if "priority" in changes:
             self._reprioritize(job, changes["priority"] or 0, user)
         elif "nice" in changes:

@@ -435,6 +435,10 @@ def changed(request: JobRequest, changes: Mapping[str, object], but: tuple[str, 
             made.switches = value[0] or None
             waits = value[1] if value[1] is not None or request.switches else 0
             made.extra["switches_wait"] = request.extra.get("switches_wait") if waits is None else waits
+        elif name in _WRITTEN and isinstance(value, tuple):
+            text, counts = value
+            made.extra[name] = text
+            setattr(made, name, getattr(request, name) | counts if text else {})
         elif name in _FIELDS:
             setattr(made, name, value)
             if name in _WRITTEN and isinstance(value, Mapping):

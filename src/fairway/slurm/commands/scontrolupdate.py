@@ -306,7 +306,12 @@ def _read_amount(name: str) -> Callable[[Call, str], Any]:
 
 
 def _read_gres(call: Call, value: str) -> Any:
-    return _gres(value)
+    """The words, and the counts of those that say that they are of a GRES; they join what stands."""
+    return value, _gres(",".join(word for word in value.split(",") if word.startswith("gres:")))
+
+
+def _read_plain_gres(call: Call, value: str) -> Any:
+    return _read_gres(call, f"gres:{value}".replace(",", ",gres:").replace("gres:gres:", "gres:"))
 
 
 def _read_moment(call: Call, value: str) -> Any:
@@ -380,7 +385,8 @@ _JOB_KEYS: tuple[tuple[Names, str, Callable[[Call, str], Any]], ...] = (
     ((("contiguous", 3),), "contiguous", _read_yes),
     ((("corespec", 4),), "core_spec", _read_int),
     ((("tresperjob", 8),), "tres_per_job", _read_gres),
-    ((("trespernode", 8), ("gres", 2)), "tres_per_node", _read_gres),
+    ((("trespernode", 8),), "tres_per_node", _read_gres),
+    ((("gres", 2),), "tres_per_node", _read_plain_gres),
     ((("trespersocket", 8),), "tres_per_socket", _read_gres),
     ((("trespertask", 8),), "tres_per_task", _read_gres),
     ((("excnodelist", 3),), "exclude", _read_list),
