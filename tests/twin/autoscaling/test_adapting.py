@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,7 +11,14 @@ from scalingworld import World, deployment, node
 from fairway.autoscaling.load.reading import read_load
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import MINUTE_US
-from fairway.twin.autoscaling.adapting import AdapterFault, read_adapter
+from fairway.twin.autoscaling.adapting import (
+    AdapterFault,
+    _label_of,
+    _metric_of,
+    _passes,
+    _resource_of,
+    read_adapter,
+)
 from fairway.twin.autoscaling.component import Autoscaling
 from fairway.twin.latency import NONE
 from fairway.twin.twin import Twin
@@ -188,3 +196,63 @@ def test_rules_that_rename_nothing_and_those_of_every_namespace() -> None:
     assert room.measured.external("b", "length", None) == [6000]
     front = {"kind": "Service", "name": "front"}
     assert room.measured.of_object("a", "hits_total", front, None) == 7000
+
+
+@pytest.mark.parametrize(
+    ("name", "series", "metric"),
+    [
+        ({}, "a_total", "a_total"),
+        ({"matches": "^b"}, "a_total", ""),
+        ({"matches": "^(.*)_total$"}, "a_total", "a"),
+        ({"matches": "^(.*)_total$", "as": "x_$1"}, "a_total", "x_a"),
+        ({"matches": "^(.*)_total$", "as": "${1}_y"}, "a_total", "a_y"),
+        ({"matches": "^(?P<what>.*)_(?P<how>total)$", "as": "${how}_of_${what}"}, "a_total", "total_of_a"),
+        ({"matches": "^(a)(b)?", "as": "$1-$2-$3-${none}"}, "a_total", "a---"),
+    ],
+)
+def test_what_a_series_is_called_as_a_metric(name: dict[str, str], series: str, metric: str) -> None:
+    (rule,), _ = read_adapter(json.dumps({"rules": [{"name": name, "metricsQuery": "a"}]}))
+    assert _metric_of(rule, series) == metric
+
+
+@pytest.mark.parametrize(
+    ("filters", "passes"),
+    [
+        ([], "a_errors a_total"),
+        ([{"is": "_errors"}], "a_errors"),
+        ([{"isNot": "_errors"}], "a_total"),
+        ([{"is": "^a"}, {"isNot": "l$"}], "a_errors"),
+        ([{"is": "^b"}], ""),
+    ],
+)
+def test_which_series_pass_its_filters(filters: list[dict[str, str]], passes: str) -> None:
+    (rule,), _ = read_adapter(json.dumps({"rules": [{"seriesFilters": filters, "metricsQuery": "a"}]}))
+    assert " ".join(name for name in ("a_errors", "a_total") if _passes(rule, name)) == passes
+
+
+@pytest.mark.parametrize(
+    ("resources", "labels", "resources_of"),
+    [
+        (
+            {"template": "kube_<<.Resource>>_x"},
+            {"pods": "kube_pod_x", "deployments": "kube_deployment_x"},
+            {"kube_pod_x": "pods", "kube_pod_y": "", "pod": ""},
+        ),
+        (
+            {"template": "<<.Resource>>", "overrides": {"ns": {"resource": "namespace"}}},
+            {"namespaces": "ns", "pods": "pod"},
+            {"ns": "namespaces", "pod": "pods", "namespace": "", "nothing": ""},
+        ),
+        (
+            {"overrides": {"ns": {"resource": "namespace"}}},
+            {"namespaces": "ns", "pods": ""},
+            {"pod": "", "ns": "namespaces"},
+        ),
+    ],
+)
+def test_which_label_says_what_a_series_is_about(
+    resources: dict[str, Any], labels: dict[str, str], resources_of: dict[str, str]
+) -> None:
+    (rule,), _ = read_adapter(json.dumps({"rules": [{"resources": resources, "metricsQuery": "a"}]}))
+    assert {plural: _label_of(rule, plural) for plural in labels} == labels
+    assert {label: _resource_of(rule, label) for label in resources_of} == resources_of

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from kubeletworld import World
 
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Key, Obj
 from fairway.kube.taints import parse_taints
 from fairway.twin.kubelet.admission import Rejection, rejection
 from fairway.twin.kubelet.plans import plan_of
@@ -125,3 +126,25 @@ CASES: dict[str, tuple[NodeState, Obj, Rejection | None]] = {
 def test_who_is_let_in(name: str) -> None:
     state, one, want = CASES[name]
     assert rejection(state, plan_of(one["spec"]), one) == want
+
+
+@pytest.mark.parametrize(
+    ("now", "is_shrunk"),
+    [
+        ({"cpu": "8", "memory": "64Gi", "pods": "110"}, False),
+        ({"cpu": "9", "memory": "64Gi", "pods": "110", "x.io/y": "1"}, False),
+        ({"cpu": "7", "memory": "64Gi", "pods": "110"}, True),
+        ({"cpu": "99", "memory": "63Gi", "pods": "110"}, True),
+        ({"cpu": "8", "memory": "64Gi"}, True),
+    ],
+)
+def test_a_node_that_has_less_than_it_had_is_remembered(now: Obj, is_shrunk: bool) -> None:
+    world = World().at(1)
+    key, shared_devices = Key("Node", "", "n"), {"fairway.dev/gpu-single-requests": f"{GPU},x.io/y"}
+    world.twin.store.patch(key, {"metadata": {"annotations": shared_devices}})
+    world.twin.store.set_status(key, {**world.node()["status"], "allocatable": now})
+    world.twin.wake()
+    world.at(2)
+    state = world.kubelet.nodes["n"]
+    assert (state.is_shrunk, state.max_pods) == (is_shrunk, 110 if "pods" in now else None)
+    assert state.single_requests == (GPU, "x.io/y")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders import pod
 import pytest
 
+from builders import pod
 from fairway.kube.timestamps import HOUR_US, MINUTE_US, SECOND_US
 from fairway.twin.behaviour import DEFAULT_RUN_US
 from fairway.twin.distributions import constant
