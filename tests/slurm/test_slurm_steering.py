@@ -195,3 +195,10 @@ def test_gres_of_an_update_join_what_stands() -> None:
     assert mixed in w.type("scontrol update jobid=1 gres=gpu:h100:1", "alice")[2]
     contradictory = "Invalid generic resource (gres) specification for job 2\n"
     assert contradictory in w.type("scontrol update jobid=2 gres=gpu:1", "alice")[2]
+
+
+def test_cpus_for_each_gpu_are_counted_when_the_gpus_are_given() -> None:
+    w = world()
+    w.type("sbatch -H --cpus-per-gpu=8 --gres=gpu:2 --wrap true", "alice")
+    assert w.type("squeue -h -o %C")[1] == "1\n"
+    assert "cpu=1," in asked(w, 1)[0]

@@ -351,7 +351,6 @@ def requested_tres(cluster: Cluster, job: Job, part: Partition) -> Tres:
         for name in (f"gres/{one.name}", f"gres/{one.name}:{one.kind}" if one.kind else ""):
             if name in tracked:
                 found[name] = found.get(name, 0) + count
-        found["cpu"] = max(found["cpu"], one.cpus_each * count)
     if by_gres and job.request.mem_per_cpu is None and job.request.mem_per_node is None:
         mem = by_gres
     elif job.mem_per_cpu is not None:
