@@ -40,11 +40,11 @@ def claim(name: str, pool: str = "p", conditions: int = 3, **status: Any) -> Obj
     }
 
 
-def node(name: str, *, registered: bool = True, ready: str = "True", taints: Any = (), **space: str) -> Obj:
+def node(name: str, *, registered: bool = True, ready: str = "True", taints: Any = (), gpus: str = "") -> Obj:
     labels = {"karpenter.sh/nodepool": "p", "kubernetes.io/hostname": name}
     if registered:
         labels["karpenter.sh/registered"] = "true"
-    amounts = {**SPACE, **space}
+    amounts = {**SPACE, **({"nvidia.com/gpu": gpus} if gpus else {})}
     status = {
         "capacity": {**amounts, "cpu": "9"},
         "allocatable": amounts,
@@ -152,14 +152,14 @@ def a_life() -> Iterator[str]:
     status(nodeName="n1")
     yield from step("the first has a node's name")
     boot = {"key": "boot", "effect": "NoSchedule"}
-    known.put(node("n1", registered=False, ready="False", taints=[boot], **{"nvidia.com/gpu": "0"}))
+    known.put(node("n1", registered=False, ready="False", taints=[boot], gpus="0"))
     yield from step("its node comes")
     status(conditions=UP[:2])
     store.patch(Key("Node", "", "n1"), {"metadata": {"labels": {"karpenter.sh/registered": "true"}}})
     yield from step("it is registered")
     status(conditions=UP, lastPodEventTime=LATELY)
     yield from step("it is initialized, and had a pod lately")
-    store.set_status(Key("Node", "", "n1"), node("n1", **{"nvidia.com/gpu": "2"})["status"])
+    store.set_status(Key("Node", "", "n1"), node("n1", gpus="2")["status"])
     store.patch(Key("Node", "", "n1"), {"spec": {"taints": None}})
     yield from step("it is ready")
     for found in (
