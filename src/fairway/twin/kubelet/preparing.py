@@ -149,7 +149,7 @@ def _not_its_own(k: Kubelet, pod: Obj) -> str:
 
 def _prepared(k: Kubelet, pod: PodState, uid: str) -> str | None:
     """Label the node, and look whether its daemon is ready. A text: what never passes; empty: not yet; None: it is."""
-    domain = k.store.by_uid(uid) if uid else None
+    domain = k.store.by_uid(uid)
     asserting = "error asserting ComputeDomain's namespace"
     if domain is None or domain.get("kind") != "ComputeDomain":
         return f"{asserting}: ComputeDomain not found: {uid}"
