@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.slurm.slurmworld import World, world
 
@@ -190,6 +192,16 @@ def test_a_number_counts_as_far_as_it_is_one() -> None:
         ("update reservation=r nodes+=n1", "root",
          "scontrol: error: The +=/-= notation is not supported when updating nodes.  No reservation update.\n"
          + GAVE_UP),
+        ("update reservationname", "root",
+         "scontrol: error: Reservation must be given.  No reservation update.\n"),
+        ("create reservation=r starttime=now duration=5 users=alice tres=bogus=1", "root",
+         "scontrol: error: couldn't identify configured TRES 'bogus'\n"),
+        ("create reservation=r starttime=now duration=5 users=alice tres=mem=1", "root",
+         "scontrol: error: TRES type 'mem' not supported with reservations\n"),
+        ("create reservation=r starttime=now duration=5 users=alice tres=cpu=x", "root",
+         "scontrol: error: invalid TRES cpu value 'x'\n"),
+        ("create reservation=r starttime=now duration=5 users=alice tres=cpu", "root",
+         "scontrol: error: invalid TRES 'cpu'\n"),
         ("create bogus", "root", "scontrol: error: Invalid creation entity: bogus\n"),
         ("create nodename=x state=cloud", "alice", "Error creating the node(s): Invalid user id\n"),
         ("create nodename=x state=cloud", "root", ""),
@@ -222,6 +234,61 @@ def test_flags_of_a_reservation_stand_in_slurms_order() -> None:
         "root",
     )
     assert "Flags=FLEX,SPEC_NODES,MAGNETIC" in w.type("scontrol show res r")[1]
+
+
+def test_a_reservation_of_cores_shows_them_and_the_default_partition() -> None:
+    w = accounts()
+    create = "scontrol create starttime=now+1hour duration=5 users=alice"
+    assert w.type(f"{create} reservation=r nodes=n1 corecnt=4", "root")[0] == 0
+    shown = w.type("scontrol show res r")[1]
+    assert "PartitionName=p1 Flags=SPEC_NODES\n     NodeName=n1 CoreIDs=0-3\n   TRES=" in shown
+    assert w.type(f"{create} reservation=s nodes=n2", "root")[0] == 0
+    assert "PartitionName=(null) Flags=SPEC_NODES\n   TRES=" in w.type("scontrol show res s")[1]
+
+
+def test_a_reservation_of_no_length_has_no_end_and_one_of_no_nodes_all_of_its_partition() -> None:
+    w = accounts()
+    create = "scontrol create starttime=now users=alice"
+    w.type(f"{create} reservation=r nodes=n3 duration=0", "root")
+    assert " EndTime=Unknown " in w.type("scontrol show res r")[1]
+    w.type(f"{create} reservation=s partitionname=p2 nodecnt=0 duration=5", "root")
+    assert "Nodes=n[1-2] NodeCnt=2" in w.type("scontrol show res s")[1]
+
+
+def test_idle_nodes_leave_a_smaller_reservation_first() -> None:
+    w = accounts()
+    w.submit(50, nodelist=("n1",))
+    w.run(2)
+    w.type(
+        "scontrol create reservation=r starttime=now+1day users=alice nodecnt=2 partitionname=p2 duration=5",
+        "root",
+    )
+    w.type("scontrol update reservation=r nodecnt=1", "root")
+    assert "Nodes=n1 NodeCnt=1" in w.type("scontrol show res r")[1]
+    w.type("scontrol update reservation=r nodecnt=2", "root")
+    assert "Nodes=n[1-2] NodeCnt=2" in w.type("scontrol show res r")[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "out", "said"),
+    [
+        ("step abc", 1, "Job step 0.Invalid not found\n", ""),
+        ("hostnames ''", 0, "", ""),
+        ("hostnames", 0, "", "scontrol: error: host list is empty\n"),
+        ("hostlist ''", 0, "\n", ""),
+        ("hostlist", 1, "", "invalid encode argument\n"),
+        ("hostlistsorted", 1, "", "invalid encode argument\n"),
+        ("hostlist /nosuch/file", 1, "", "Can not open /nosuch/file\n"),
+        ("hostlistsorted n02,n10,b,n1,n3", 0, "b,n[1,3,02,10]\n", ""),
+    ],
+)
+def test_what_scontrol_shows_of_words(line: str, code: int, out: str, said: str) -> None:
+    assert world().type(f"scontrol show {line}") == (code, out, said)
+
+
+def test_hosts_stand_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("n1\nn2\n\nn4,n5\n")
+    assert world().type(f"scontrol show hostlist {tmp_path}/hosts") == (0, "n[1-2,4-5]\n", "")
 
 
 def test_a_script_is_its_owners() -> None:

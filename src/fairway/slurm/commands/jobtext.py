@@ -186,8 +186,6 @@ def accrue_time(job: Job, now: int) -> int:
     """Since when it gathers age."""
     if job.request.hold or (job.pending and (job.begin > now or job.reason in ("BeginTime", "Dependency"))):
         return 0
-    if job.pending and job.reason == "JobArrayTaskLimit":
-        return 0
     since = eligible_time(job)
     return since if since or job.pending else int(job.request.extra.get("accrue_time", 0))
 

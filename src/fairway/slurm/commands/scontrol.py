@@ -44,6 +44,7 @@ _SHOW: dict[str, tuple[scontrolshow.Shower, int]] = {
     "topology": (scontrolshow.show_topology, 1),
 }
 """What can be shown, and how many letters of its name are enough."""
+_SHOW_HOSTS = (scontrolshow.show_hostnames, scontrolshow.show_hostlist, scontrolshow.show_hostlist_sorted)
 
 
 def scontrol(call: Call) -> None:
@@ -115,10 +116,23 @@ def _show(call: Call, words: list[str], detail: bool, line: bool) -> None:
     if len(words) > 2 and found is not scontrolassoc.show_assoc_mgr:
         call.say("too many arguments for keyword:show")
         call.quit(1)
+    is_given = "=" in words[0] or len(words) > 1
     name = name or " ".join(words[1:])
+    if found in _SHOW_HOSTS and not is_given:
+        name = _hosts_not_given(call, found)
     if found not in (scontrolassoc.show_assoc_mgr, scontrolshow.show_hostnames, scontrolshow.show_hostlist):
         name = name.partition(" ")[0]
     found(call, name, detail, line)
+
+
+def _hosts_not_given(call: Call, found: scontrolshow.Shower) -> str:
+    """What `show hostnames` without a list shows; the others want one."""
+    if found is not scontrolshow.show_hostnames:
+        call.say("invalid encode argument")
+        call.quit(1)
+    if "SLURM_NODELIST" not in call.environment:
+        call.error("host list is empty")
+    return call.environment.get("SLURM_NODELIST", "")
 
 
 Command = Callable[[Call, list[str]], None]

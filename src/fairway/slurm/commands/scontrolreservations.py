@@ -80,6 +80,8 @@ def _reservation_fields(call: Call, pairs: Pairs, what: str) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     ending = f"No reservation {what}."
     for key, sign, value in pairs:
+        if not sign:
+            continue
         field = next((f for k, (f, least) in _RESERVATION_KEYS.items() if names(key, (k, least))), None)
         word = f"{key}{sign}{value}"
         if field is None:
@@ -117,9 +119,11 @@ def _reservation_fields(call: Call, pairs: Pairs, what: str) -> dict[str, Any]:
         elif field == "nodes":
             fields[field] = (sign, value)
         elif field == "tres":
-            for name, _, count in (one.partition("=") for one in value.split(",")):
-                if name in ("cpu", "node") and count.isdecimal():
-                    fields["core_count" if name == "cpu" else "node_count"] = whole(count)
+            try:
+                fields |= _counts(call, value)
+            except ValueError as bad:
+                call.error(str(bad))
+                _give_up(call, what)
         else:
             fields[field] = value
         if sign != "=" and field not in _ADDED_TO:
@@ -128,10 +132,29 @@ def _reservation_fields(call: Call, pairs: Pairs, what: str) -> dict[str, Any]:
     return fields
 
 
+def _counts(call: Call, text: str) -> dict[str, int]:
+    """What TRES= asks for (state_control_parse_resv_tres). Raises: ValueError."""
+    found: dict[str, int] = {}
+    for one in text.split(","):
+        name, _, count = one.partition("=")
+        if not name or not count:
+            raise ValueError(f"invalid TRES '{name}'")
+        if name.lower() not in call.site.tres_names:
+            raise ValueError(f"couldn't identify configured TRES '{name}'")
+        if name.lower() not in ("cpu", "node"):
+            raise ValueError(f"TRES type '{name}' not supported with reservations")
+        if not count.isdecimal():
+            raise ValueError(f"invalid TRES {name.lower()} value '{count}'")
+        found["core_count" if name.lower() == "cpu" else "node_count"] = whole(count)
+    return found
+
+
 def _reservation(call: Call, fields: dict[str, Any]) -> Reservation:
     """The record a creation asks for. Raises: SlurmError."""
     start = fields.get("start", call.now)
     end = fields["end"] if "end" in fields else start + _length(fields["duration"][1])
+    if "end" not in fields and not fields["duration"][1]:
+        end = INFINITE
     flags = list(fields.get("flags", ("", ()))[1])
     users = fields.get("users", ("", ()))[1]
     if any(call.site.uid(user.lstrip("-")) is None for user in users):
@@ -156,7 +179,7 @@ def _reservation(call: Call, fields: dict[str, Any]) -> Reservation:
         fields.get("features", ""),
         duration=end - start,
     )
-    if not found.partition and "nodes" not in fields:
+    if not found.partition and ("nodes" not in fields or "core_count" in fields):
         found.partition = next((p.name for p in call.site.cluster.partitions.values() if p.default), "")
     _choose(call, fields, found, flags)
     if "nodes" in fields:
@@ -271,12 +294,26 @@ def _merged(call: Call, fields: dict[str, Any]) -> dict[str, Any]:
         changes["end"] = found.end - _length(minutes) if sign == "-=" else since + _length(minutes)
     if "core_count" in fields:
         raise SlurmError("CORE_RESERVATION_UPDATE")
-    if "nodes" in fields or "node_count" in fields:
+    if "nodes" in fields:
         changes["nodes"] = _reserved_nodes(call, {"partition": found.partition} | fields, set())
+    elif "node_count" in fields:
+        changes["nodes"] = _resized(call, found, fields)
     for name in ("features", "partition"):
         if name in fields:
             changes[name] = fields[name]
     return changes
+
+
+def _resized(call: Call, found: Reservation, fields: dict[str, Any]) -> tuple[int, ...]:
+    """As many nodes as it shall have: of more, idle ones go first (_resize_resv). Raises: SlurmError."""
+    cluster, wanted = call.site.cluster, fields["node_count"]
+    extra = len(found.nodes) - wanted
+    if extra < 0:
+        asked = {"partition": found.partition} | fields | {"node_count": -extra}
+        return tuple(sorted((*found.nodes, *_reserved_nodes(call, asked, set(found.nodes)))))
+    idle = [n for n in found.nodes if cluster.nodes[n].state == "IDLE" and not cluster.nodes[n].allocated]
+    left = [n for n in found.nodes if n not in idle[:extra]]
+    return tuple(left[:wanted])
 
 
 def create_reservation(call: Call, pairs: Pairs) -> None:
@@ -299,11 +336,12 @@ def create_reservation(call: Call, pairs: Pairs) -> None:
     all_of_it = "partition" in fields and fields.get("nodes", ("", ""))[1].upper() == "ALL"
     if "PART_NODES" in flags and not all_of_it:
         call.fail("PART_NODES flag requires specifying a Partition and ALL nodes.  No reservation created.")
-    if "partition" in fields and not fields.keys() & {"nodes", "node_count", "core_count", "licenses"}:
+    sized = any(fields.get(name) for name in ("nodes", "node_count", "core_count", "licenses"))
+    if "partition" in fields and not sized:
         fields["nodes"] = ("=", "ALL")
     if "partition" in fields and fields.get("nodes", ("", ""))[1].upper() == "ALL":
         fields["flags"] = ("=", (*fields.get("flags", ("", ()))[1], "PART_NODES"))
-    if not fields.keys() & {"nodes", "node_count", "core_count", "licenses", "partition"}:
+    if not sized and "partition" not in fields:
         wanted = "CoreCnt, Nodes, NodeCnt, BurstBuffer, Licenses or Watts must be specified."
         call.fail(f"{wanted}  No reservation created.")
     if not fields.keys() & {"users", "accounts", "groups"}:

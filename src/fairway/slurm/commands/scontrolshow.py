@@ -15,6 +15,7 @@ from fairway.slurm.commands.scontrolreservations import SHOWN_FLAGS
 from fairway.slurm.commands.steps import StepRow, step_rows
 from fairway.slurm.model.node import Node
 from fairway.slurm.model.partition import Partition, Reservation
+from fairway.slurm.placing.uses import bits
 from fairway.slurm.words import durations, hostlist
 from fairway.slurm.words.durations import INFINITE
 from fairway.slurm.words.errors import refusals
@@ -237,11 +238,17 @@ def reservation_lines(call: Call, one: Reservation) -> list[str]:
         f"Nodes={jobtext.node_list(n.name for n in nodes) or '(null)'} NodeCnt={len(nodes)} CoreCnt={cores} "
         f"Features={one.features or '(null)'} PartitionName={one.partition or '(null)'} "
         f"Flags={','.join(sorted(one.flags, key=_flag_place))}",
+        *(f"  NodeName={name} CoreIDs={ids}" for name, ids in _cores_by_name(call, one)),
         f"TRES=cpu={cores * threads}" if cores else "TRES=(null)",
         f"Users={names(one.users)} Groups={names(one.groups)} Accounts={names(one.accounts)} "
         f"Licenses={licenses} State={state} BurstBuffer=(null) Watts={one.watts}",
         "MaxStartDelay=(null)",
     ]
+
+
+def _cores_by_name(call: Call, one: Reservation) -> list[tuple[str, str]]:
+    nodes = call.site.cluster.nodes
+    return [(nodes[n].name, jobtext.index_list(bits(one.cores[n]))) for n in one.nodes if n in one.cores]
 
 
 def _flag_place(flag: str) -> int:
@@ -252,6 +259,12 @@ def _flag_place(flag: str) -> int:
 def _steps_named(call: Call, rows: list[StepRow], name: str) -> list[StepRow]:
     """Those of `7`, `7.0` or `5_3.0`; a step's name counts as 0, as strtol reads it. Ends the command without any."""
     job, dot, step = name.partition(".")
+    if not re.match(r"\d*[1-9]", job):  # job 0, as strtol reads it: every one
+        found = [r for r in rows if not r.job.array_job_id]
+        if not found:
+            call.print("Job step 0.Invalid not found")
+            call.quit(1)
+        return found
     if call.site.job(int(job)) is None if job.isdecimal() and len(job) < 11 else "_" not in job:
         call.say(f"slurm_get_job_steps error: {refusals()['INVALID_JOB_ID'][1]}")
         call.quit(1)
@@ -260,7 +273,7 @@ def _steps_named(call: Call, rows: list[StepRow], name: str) -> list[StepRow]:
     of_job = [r for r in rows if job in (str(r.job.job_id), r.job.label)]
     found = [r for r in of_job if not dot or r.step.step_id == wanted]
     if not found:
-        call.print(f"Job step {job}.{wanted if dot else 'TBD'} not found")
+        call.print(f"Job step {job}.{wanted if dot else ''} not found")
         call.quit(1)
     return found
 
@@ -348,11 +361,8 @@ Shower = Callable[[Call, str, bool, bool], None]
 
 
 def show_hostnames(call: Call, name: str, detail: bool, line: bool) -> None:
-    if not name and "SLURM_NODELIST" not in call.environment:
-        call.error("host list is empty")
-        return
     try:
-        for host in hostlist.expand(name or call.environment.get("SLURM_NODELIST", "")):
+        for host in hostlist.expand(name):
             call.print(host)
     except hostlist.HostlistError as bad:
         if bad.reason:
@@ -361,14 +371,22 @@ def show_hostnames(call: Call, name: str, detail: bool, line: bool) -> None:
 
 
 def show_hostlist(call: Call, name: str, detail: bool, line: bool) -> None:
-    if not name:
-        call.say("invalid encode argument")
-        call.quit(1)
-    call.print(hostlist.compress(hostlist.expand(name)))
+    call.print(hostlist.compress(_hosts(call, name)))
 
 
 def show_hostlist_sorted(call: Call, name: str, detail: bool, line: bool) -> None:
-    call.print(hostlist.compress(sorted(hostlist.expand(name), key=hostlist.host_key)))
+    call.print(hostlist.compress(sorted(_hosts(call, name), key=hostlist.range_key)))
+
+
+def _hosts(call: Call, name: str) -> list[str]:
+    """The hosts of a list, or of the file whose path it is."""
+    if not name.startswith("/"):
+        return hostlist.expand(name)
+    text = call.site.read_file(call, name)
+    if text is None:
+        call.say(f"Can not open {name}")
+        call.quit(1)
+    return hostlist.expand(text)
 
 
 def show_licenses(call: Call, name: str, detail: bool, line: bool) -> None:

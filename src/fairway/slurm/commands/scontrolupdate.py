@@ -98,6 +98,9 @@ def _pairs(call: Call, words: list[str]) -> Pairs:
         if word.lower() in ("ni", "nic", "nice"):  # as if it were 100
             word = f"{word}=100"
         match = re.match(r"([^=+-]*(?:-[^=+-]+)*)([+-]?)=(.*)", word, re.DOTALL)
+        if match is None and not pairs and word.lower().startswith("res"):
+            pairs.append((word, "", ""))
+            continue
         if match is None:
             _abort(call, f"Invalid input: {word}")
         pairs.append((match[1], f"{match[2]}=", match[3]))

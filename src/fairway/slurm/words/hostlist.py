@@ -74,7 +74,16 @@ def compress(names: Iterable[str]) -> str:
 
 def compress_sorted(names: Iterable[str]) -> str:
     """Names as one hostlist, each once, in Slurm's order of names."""
-    return compress(sorted(set(names), key=host_key))
+    return compress(sorted(set(names), key=range_key))
+
+
+def range_key(name: str) -> tuple[list[tuple[int, int, str]], int, int]:
+    """The order of hostlist_sort: prefix by prefix, those without a number first, `n3` before `n02`."""
+    prefix = name.rstrip(_DIGITS)
+    width = len(name) - len(prefix)
+    if not 0 < width <= _MOST_DIGITS:
+        return host_key(name)[0], 0, 0
+    return host_key(prefix)[0], width, int(name[-width:])
 
 
 def host_key(name: str) -> tuple[list[tuple[int, int, str]], int]:
