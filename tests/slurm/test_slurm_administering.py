@@ -236,6 +236,22 @@ def test_flags_of_a_reservation_stand_in_slurms_order() -> None:
     assert "Flags=FLEX,SPEC_NODES,MAGNETIC" in w.type("scontrol show res r")[1]
 
 
+def test_a_list_of_tres_stands_letter_by_letter() -> None:
+    w = accounts()
+    told = w.type("sacctmgr -i add account zz grptres=node=4,gres/gpu=16,cpu=8", "root")[1]
+    assert "GrpTRES       = cpu=8,gres/gpu=16,node=4" in told
+    assert w.type(f"{SHOW} assoc account=zz format=grptres", "root")[1] == "cpu=8,gres/gpu=16,node=4\n"
+
+
+def test_sacct_of_nothing_named() -> None:
+    w = world()
+    w.submit(1, "alice")
+    w.submit(1, "bob")
+    w.run(5)
+    assert w.type("sacct -n -X -P -o user -j ''") == (0, "alice\n", "")
+    assert w.type("sacct -n -X -P -o user -u ''") == (1, "", "")
+
+
 def test_a_reservation_of_cores_shows_them_and_the_default_partition() -> None:
     w = accounts()
     create = "scontrol create starttime=now+1hour duration=5 users=alice"

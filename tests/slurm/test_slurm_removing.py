@@ -98,3 +98,14 @@ def test_jobs_below_an_account_keep_it() -> None:
     add_association(accounts, "team", "alice", parent="team")
     w.submit(50, "alice", account="team")
     assert w.type("sacctmgr -i delete account accta", "root")[2].startswith(ACTIVE)
+
+
+def test_a_user_whose_account_goes_stays() -> None:
+    w = named()
+    accounts = w.ctl.cluster.accounts
+    w.type("sacctmgr -i add account top", "root")
+    w.type("sacctmgr -i add account sub parent=top", "root")
+    w.type("sacctmgr -i add user zoe account=sub", "root")
+    assert w.type("sacctmgr -i delete account top", "root")[0] == 0
+    assert not [one for one in accounts.associations.values() if one.user == "zoe"]
+    assert "zoe" in accounts.users

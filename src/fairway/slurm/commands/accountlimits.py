@@ -175,7 +175,7 @@ def text_of(limits: Limits, limit: Limit) -> str:
         _, _, one = limit.kind.partition(":")
         if one:
             return str(value[one]) if one in value else ""
-        return sizes.tres_text(value)
+        return sizes.tres_text_sorted(value)
     if value is None:
         return ""
     return durations.clock_of_minutes(value) if limit.kind == "minutes" else str(value)

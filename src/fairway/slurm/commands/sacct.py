@@ -160,6 +160,8 @@ def _print_scripts(call: Call, rows: list[Row], script: bool) -> None:
 
 
 def _selected(call: Call, asked: dict[str, Any]) -> list[Row]:
+    if asked.get("jobs") == "":  # as if it were not there
+        del asked["jobs"]
     begin, end = _window(call, asked)
     ids = _ids(call, asked.get("jobs"))
     states = _states(call, asked.get("state"))
@@ -329,6 +331,8 @@ def _users(call: Call, asked: dict[str, Any]) -> set[str] | None:
     """Whose jobs: the caller's, unless others are named or root asks."""
     if "user" in asked:
         found = set()
+        if not asked["user"]:
+            call.quit(1)
         for word in asked["user"].split(","):
             uid = call.site.uid(word)
             if uid is None:

@@ -140,7 +140,7 @@ def delete_account(call: Call, asked: Asked, words: list[str]) -> None:
 
 
 def _remove_account(accounts: Accounts, name: str) -> None:
-    """The account, with every association below it; users without another association go, too."""
+    """The account, with every association below it; its users stay, be it without any."""
     at = accounts.by_key.get((name, "", ""))
     if at is not None:
         _remove_tree(accounts, accounts.associations[at])
@@ -151,8 +151,6 @@ def _remove_tree(accounts: Accounts, one: Association) -> None:
     for child in list(one.children):
         _remove_tree(accounts, accounts.associations[child])
     remove_association(accounts, one)
-    if one.user and not any(a.user == one.user for a in accounts.associations.values()):
-        accounts.users.pop(one.user, None)
 
 
 def delete_qos(call: Call, asked: Asked, words: list[str]) -> None:

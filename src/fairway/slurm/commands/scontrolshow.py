@@ -16,7 +16,7 @@ from fairway.slurm.commands.steps import StepRow, step_rows
 from fairway.slurm.model.node import Node
 from fairway.slurm.model.partition import Partition, Reservation
 from fairway.slurm.placing.uses import bits
-from fairway.slurm.words import durations, hostlist
+from fairway.slurm.words import durations, hostlist, sizes
 from fairway.slurm.words.durations import INFINITE
 from fairway.slurm.words.errors import refusals
 
@@ -300,14 +300,16 @@ def show_step(call: Call, name: str, detail: bool, line: bool) -> None:
 def _step_lines(call: Call, row: StepRow) -> list[str]:
     step = row.step
     batch = step.step_id in ("batch", "extern")
-    tres = "(null)" if batch else jobtext.tres_text(call.site, step.tres) or "(null)"
+    tres = (
+        "" if batch else sizes.tres_text_sorted({name: count for name, count in step.tres.items() if count})
+    )
     host = "(null):0" if batch else f"{call.site.host}:{step.extra.get('pid', 0)}"
     return [
         f"StepId={row.number} UserId={call.site.uid(row.job.user)} StartTime={call.stamp(step.start)} "
         f"TimeLimit={durations.clock_of_minutes(row.time_limit)}",
         f"State={step.state} Partition={row.job.partition} NodeList={jobtext.node_list(step.nodes)}",
         f"Nodes={len(step.nodes)} CPUs={0 if batch else step.cpus} Tasks={step.tasks} Name={step.name} Network=(null)",
-        f"TRES={tres}",
+        f"TRES={tres or '(null)'}",
         "ResvPorts=(null)",
         "CPUFreqReq=Default"
         + ("" if batch else f" Dist={'Cyclic' if step.tasks <= len(step.nodes) else 'Block'}"),

@@ -68,5 +68,10 @@ def tres_text(amounts: Mapping[str, int] | Iterable[tuple[str, int]]) -> str:
     return ",".join(f"{n}={memory_text(a) if n == 'mem' else a}" for n, a in pairs)
 
 
+def tres_text_sorted(amounts: Mapping[str, int]) -> str:
+    """Amounts letter by letter, `gres/gpu:a100=4` before `gres/gpu=4` (slurmdb_make_tres_string_from_simple)."""
+    return ",".join(sorted(tres_text(amounts).split(",")))
+
+
 def _whole(text: str) -> int | None:
     return int(text) if re.fullmatch(r"-?\d{1,18}", text) else None
