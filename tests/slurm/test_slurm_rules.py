@@ -26,7 +26,7 @@ def test_builtin_takes_jobs_as_they_stand_whatever_their_priority() -> None:
     """A job that was held keeps its place, though release gave it a lower priority."""
     w = world(BUILTIN)
     first = w.submit(4, gpus=8)
-    held, other = w.submit(3, gpus=8, hold=True), w.submit(3, gpus=8)
+    held, other = w.submit(3, gpus=8, hold="user"), w.submit(3, gpus=8)
     w.ctl.release(held.job_id, "alice")
     assert held.priority < other.priority
     w.run(30)

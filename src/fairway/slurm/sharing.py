@@ -14,6 +14,9 @@ from fairway.slurm.model.partition import Partition
 from fairway.slurm.placing.uses import bitmap
 from fairway.slurm.preemption import Preemption
 
+# Among the sets of partitions, which go by their names: no partition is called so.
+_HAS_ROWS = ("rows", "")
+
 
 def shares_cores(job: Job, part: Partition) -> bool:
     """May others of its partition have its cores as well (NODE_CR_AVAILABLE of _get_job_node_req)?"""
@@ -42,10 +45,10 @@ def strangers(cluster: Cluster, rules: Preemption, job: Job, part: Partition) ->
 
 
 def _has_rows(cluster: Cluster) -> bool:
-    found: bool | None = cluster.sets.get("rows")
+    found: bool | None = cluster.sets.get(_HAS_ROWS)
     if found is None:
         found = any(one.oversubscribe in ("FORCE", "YES") for one in cluster.partitions.values())
-        cluster.sets["rows"] = found
+        cluster.sets[_HAS_ROWS] = found
     return found
 
 
