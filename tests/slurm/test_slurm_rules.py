@@ -208,7 +208,7 @@ def test_an_association_without_priority_has_its_account_s() -> None:
     accounts.associations[accounts.by_key["acctb", "", ""]].priority = 10
     accounts.associations[accounts.by_key["accta", "bob", ""]].priority = 20
     w.ctl.accounts_changed()
-    jobs = [w.submit(9, user=user, hold=False, gpus=8) for user in ("alice", "bob", "carol")]
+    jobs = [w.submit(9, user=user, gpus=8) for user in ("alice", "bob", "carol")]
     assert [job.factors["assoc"] for job in jobs] == [0, 1000, 500]
 
 
