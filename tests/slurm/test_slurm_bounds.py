@@ -80,6 +80,39 @@ def test_no_submission_ends_the_server(cluster: Typed, what: str, state: str) ->
     cluster.type("scancel", str(told["job_id"]))
 
 
+def test_no_pipe_is_waited_for_by_whom_all_wait_for(cluster: Typed) -> None:
+    pipe = cluster.folder / "pipe"
+    if not pipe.exists():
+        os.mkfifo(pipe)
+    nobody = "No such device or address"  # no reader has it open
+    code, job, said = cluster.type(
+        "sbatch", "--parsable", "-t", "1", "-o", str(pipe), "--wrap", "sleep 9d", user="alice"
+    )
+    assert (code, said) == (0, "")
+    job = job.strip()
+    assert cluster.type("scontrol", "write", "batch_script", job, "pipe") == (
+        1,
+        "",
+        f"failed to open file `pipe': {nobody}\n",
+    )
+    assert (
+        cluster.type("scontrol", "write", "batch_script", job, "..")[2]
+        == "failed to open file `..': Is a directory\n"
+    )
+    assert (
+        cluster.type("scontrol", "write", "batch_script", MANY)[2]
+        == "job script retrieval failed: Invalid job id specified\n"
+    )
+    assert cluster.type("scontrol", "write", "config", "pipe")[0] is not None
+    assert cluster.type("sacctmgr", "-i", "dump", "file=pipe")[2].endswith(
+        f"Unable to open file pipe: {nobody}\n"
+    )
+    assert cluster.type("sbatch", "pipe")[0] == 1
+    assert cluster.type("scontrol", "show", "hostnames", str(pipe))[0] is not None
+    cluster.run(200)  # what slurmstepd says of the time limit has nowhere to go
+    assert ask(cluster, "GET", f"job/{job}")[1]["jobs"][0]["job_state"] in ("TIMEOUT", "FAILED")
+
+
 def test_a_process_gets_no_variable_that_none_can_have(cluster: Typed) -> None:
     """A client of the socket may send anything; the job fails, as where execve() does."""
     job = cluster.server.rest_run(

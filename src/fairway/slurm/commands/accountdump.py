@@ -48,10 +48,8 @@ def dump(call: Call, words: list[str]) -> None:
     lines = list(dump_lines(accounts))
     for line in lines:
         call.info(line)
-    path = call.site.real_path(file if file.startswith("/") else f"{call.cwd}/{file}")
     try:
-        with open(path, "w", encoding="utf-8") as stream:
-            stream.write(_HEAD + "\n".join(lines) + "\n")
+        call.site.write_file(call, file, _HEAD + "\n".join(lines) + "\n")
     except OSError as failed:
         call.say(f"Unable to open file {file}: {failed.strerror}")
         call.quit(1)

@@ -58,7 +58,7 @@ def write(call: Call, words: list[str]) -> None:
     if len(words) < 2:
         call.say("too few arguments for keyword:write")
         call.quit(1)
-    job = call.site.job(int(words[1])) if words[1].isdecimal() else None
+    job = call.site.job(whole(words[1])) if words[1].isdecimal() else None
     mine = job is not None and (job.user == call.user or call.site.cluster.is_operator(call.user))
     if job is None or not job.request.script or not mine:
         refused = "INVALID_JOB_ID" if job is None or mine else "USER_ID_MISSING"
@@ -68,9 +68,11 @@ def write(call: Call, words: list[str]) -> None:
         call.write(job.request.script)
         return
     name = words[2] if len(words) > 2 else f"slurm-{job.job_id}.sh"
-    path = call.site.real_path(name if name.startswith("/") else f"{call.cwd}/{name}")
-    with open(path, "w", encoding="utf-8", errors="surrogateescape") as stream:
-        stream.write(job.request.script)
+    try:
+        call.site.write_file(call, name, job.request.script)
+    except OSError as failed:
+        call.say(f"failed to open file `{name}': {failed.strerror}")
+        call.quit(1)
     call.print(f"batch script for job {job.job_id} written to {name}")
 
 
@@ -81,9 +83,7 @@ def write_config(call: Call, words: list[str]) -> None:
     try:
         if not call.site.cluster.is_administrator(call.user):
             raise PermissionError(13, "Permission denied")
-        path = call.site.real_path(name if name.startswith("/") else f"{call.cwd}/{name}")
-        with open(path, "x", encoding="utf-8") as stream:
-            stream.write(call.site.conf.texts["slurm.conf"])
+        call.site.write_file(call, name, call.site.conf.texts["slurm.conf"], new=True)
     except OSError as failed:
         call.say(f"Could not create file {name}: {failed.strerror}")
         return

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -102,18 +104,29 @@ class Site:
         return path
 
     def read_file(self, call: Call, path: str) -> str | None:
-        """A file the user names, None where it cannot be read."""
+        """A file the user names, None where it cannot be read, or is none: a pipe would be waited for."""
         if path not in call.files:
-            real = self.real_path(path if path.startswith("/") else f"{call.cwd}/{path}")
-            try:
-                with open(real, "rb") as stream:
-                    call.files[path] = stream.read(MAX_SCRIPT).decode("utf-8", "surrogateescape")
-            except OSError:
-                call.files[path] = None
+            call.files[path] = None
+            with contextlib.suppress(OSError):
+                descriptor = os.open(self.path_of(call, path), os.O_RDONLY | os.O_NONBLOCK)
+                with open(descriptor, "rb") as stream:
+                    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                        call.files[path] = stream.read(MAX_SCRIPT).decode("utf-8", "surrogateescape")
         return call.files[path]
 
+    def write_file(self, call: Call, path: str, text: str, *, new: bool = False) -> None:
+        """Into a file the user names, which must not be there yet if `new`; no pipe is waited for. Raises: OSError."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | (os.O_EXCL if new else os.O_TRUNC)
+        descriptor = os.open(self.path_of(call, path), flags, 0o666)
+        with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as stream:
+            stream.write(text)
+
+    def path_of(self, call: Call, path: str) -> str:
+        """Where a path lies that a user typed."""
+        return self.real_path(path if path.startswith("/") else f"{call.cwd}/{path}")
+
     def is_folder(self, call: Call, path: str) -> bool:
-        return os.path.isdir(self.real_path(path if path.startswith("/") else f"{call.cwd}/{path}"))
+        return os.path.isdir(self.path_of(call, path))
 
     def job(self, job_id: int) -> Job | None:
         return self.cluster.jobs.get(job_id)

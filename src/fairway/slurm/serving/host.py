@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -486,11 +487,11 @@ class Host:
     def _note(self, job: Job, text: str) -> None:
         """A line of slurmstepd's into the job's stderr."""
         path = jobtext.batch_path(self.site, job, "err")
-        try:
-            with open(self.site.real_path(path), "a", encoding="utf-8") as stream:
+        with contextlib.suppress(OSError):
+            descriptor = _opened(self.site.real_path(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            os.set_blocking(descriptor, False)  # a full pipe is not waited for either
+            with open(descriptor, "w", encoding="utf-8") as stream:
                 stream.write(text)
-        except OSError:
-            pass
 
 
 def _opened(path: str, flags: int) -> int:
