@@ -711,3 +711,15 @@ def test_conditions_of_webhooks_see_no_parameters() -> None:
     fine, refused = found[0].conditions
     assert isinstance(fine, Program) and isinstance(refused, Error)
     assert found[1].conditions == ()
+
+
+def test_a_variable_over_others_is_shared_where_those_are_the_same_too() -> None:
+    shared: dict[tuple[Any, ...], Any] = {}
+    sums = []
+    for one in ("object.size()", "object.size() + 10", "object.size()"):
+        declared = [{"name": "one", "expression": one}, {"name": "two", "expression": "variables.one * 2"}]
+        composition = composed(declared, NAMES)
+        made = Composed(Evaluation({"object": [1, 2, 3]}, 100), composition, shared)
+        sums.append(made.evaluate(program("variables.two", composition.names)))
+    assert sums == [6, 26, 6]
+    assert len(shared) == 4

@@ -209,3 +209,14 @@ def test_without_a_budget_anything_goes_and_what_is_not_there_is_not_found() -> 
     assert evict(world.store, pod_key(world.pods()[0]), world.now_us).is_allowed
     missing = evict(world.store, Key("Pod", "default", "nobody"), world.now_us)
     assert (missing.code, missing.message) == (404, 'pods "nobody" not found')
+
+
+def test_a_budget_that_says_nothing_of_disruptions_allows_none() -> None:
+    world = World()
+    world.apply(deployment(replicas=3))
+    for pod in world.pods():
+        world.make_ready(pod)
+    world.apply(budget(maxUnavailable=1))
+    world.store.set_status(BUDGET, {"observedGeneration": 1})
+    refusal = evict(world.store, pod_key(world.pods()[0]), world.now_us)
+    assert (refusal.code, refusal.reason, refusal.message) == (429, "TooManyRequests", VIOLATES)
