@@ -298,7 +298,7 @@ class Controller(Life):
             raise SlurmError("INVALID_NODE_COUNT")
         if "end" in changes:
             raise SlurmError("JOB_NOT_RUNNING")
-        if changing.GRES & changes.keys():
+        if any(name in changes for name in changing.GRES):
             changing.check_gres(job, fresh)
         ids, submit, begin = cluster.next_job_id, job.submit, job.begin
         if "dependency" in changes:

@@ -17,6 +17,7 @@ from fairway.slurm.commands.steps import step_rows
 from fairway.slurm.words import durations, hostlist
 from fairway.slurm.words.durations import INFINITE
 from fairway.slurm.words.errors import SlurmError, refusals
+from fairway.slurm.words.sizes import whole
 
 
 def update(call: Call, words: list[str]) -> None:
@@ -281,7 +282,7 @@ def _read_nodes(call: Call, value: str) -> Any:
     if not low.isdecimal() or (dash and not high.isdecimal()):
         call.error(f'"{value}" is not a valid node count')
         return _BAD
-    return int(low), int(high) if high else None
+    return whole(low), whole(high) if high else None
 
 
 def _read_text(call: Call, value: str) -> Any:
