@@ -454,7 +454,8 @@ def test_the_shell_has_the_commands_and_time_is_moved(served: Served, tmp_path: 
     )
     assert (done.returncode, done.stdout) == (0, "Submitted batch job 1\n")
     assert _fairway("slurm", "advance", "1h", *at).returncode == 0
-    shown = _fairway("slurm", "shell", *at, "sh", "-c", "sacct -a -X -n -P -o user,state,exitcode,elapsed")
+    asks = "sacct -S now-2hours -a -X -n -P -o user,state,exitcode,elapsed"  # also after midnight
+    shown = _fairway("slurm", "shell", *at, "sh", "-c", asks)
     assert shown.stdout == "alice|FAILED|4:0|00:50:00\n"
     assert _fairway("slurm", "shell", *at, "sh", "-c", "exit 7").returncode == 7
     assert "1 ended" in _fairway("slurm", "status", *at).stdout
