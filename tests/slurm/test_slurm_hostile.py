@@ -51,6 +51,9 @@ def test_long_names_and_many_directives_are_read_letter_by_letter_once(cluster: 
     shown = cluster.type("squeue", "-h", "-o", "%j %C %r")[1]
     assert shown == f"{name} 1 JobHeldUser\n"
     assert cluster.type("scancel", out.split()[3])[0] == 0
+    # As long took the words of one line, each of which copied what was left of it.
+    code, out, _ = cluster.type("sbatch", stdin=f"#!/bin/sh\n#SBATCH -H {'-n1 ' * 300_000}\nsleep 1\n")
+    assert code == 0 and cluster.type("scancel", out.split()[3])[0] == 0
 
 
 def test_a_script_in_pieces_of_others_formats(cluster: Typed) -> None:

@@ -255,7 +255,8 @@ def _annotated(policy: Policy, evaluation: Composed, noted: dict[str, list[str]]
             if not policy.fails_open:
                 yield Decision(failed(program, value), "", -1)
         elif isinstance(value, str) and value.strip():
-            noted.setdefault(key, []).append(value.strip().encode()[:MAX_ANNOTATION].decode(errors="replace"))
+            text = value.strip().encode(errors="replace")[:MAX_ANNOTATION].decode(errors="replace")
+            noted.setdefault(key, []).append(text)
         elif value is not None and not isinstance(value, str):
             said = program.expression if isinstance(program, Program) else ""
             yield Decision(

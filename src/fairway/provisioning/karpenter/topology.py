@@ -39,7 +39,7 @@ from fairway.provisioning.karpenter.topologygroups import (
 )
 from fairway.provisioning.karpenter.world import World
 
-_ANY_SKEW: Final = 2_147_483_647
+_ANY_SKEW: Final = 2**31 - 1
 _NO_LABELS: Final = Requirements()
 Peers = tuple[str, tuple[tuple[str, str], ...]]
 _Domains = dict[str, list[tuple[Taint, ...]]]

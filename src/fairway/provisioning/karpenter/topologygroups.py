@@ -25,7 +25,7 @@ AFFINITY: Final = "pod affinity"
 ANTI_AFFINITY: Final = "pod anti-affinity"
 HONOR: Final = "Honor"
 IGNORE: Final = "Ignore"
-_UNBOUNDED: Final = 2_147_483_647
+_UNBOUNDED: Final = 2**31 - 1
 _DOMAINS_SHOWN: Final = 25
 
 

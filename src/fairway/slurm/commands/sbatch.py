@@ -166,20 +166,21 @@ def _read_script(options: JobOptions, directives: list[tuple[int, str]], file: s
 def split_directive(call: Call, line: str, file: str, number: int) -> list[str]:
     """Words of a directive: quotes hold together, `#` begins a comment, an empty word ends it as well."""
     words: list[str] = []
-    rest = line.lstrip()
+    at = len(line) - len(line.lstrip())
     while True:
-        word, length = _argument(call, rest, file, number)
+        word, at = _argument(call, line, at, file, number)
         if not word:
             return words
         words.append(word)
-        rest = rest[length:]
 
 
-def _argument(call: Call, text: str, file: str, number: int) -> tuple[str, int]:
-    """The first word of a text, and where it ends; a space parts words even behind a backslash (get_argument)."""
-    at = len(text) - len(text.lstrip())
+def _argument(call: Call, text: str, begin: int, file: str, number: int) -> tuple[str, int]:
+    """The next word of a text, and where it ends; a space parts words even behind a backslash (get_argument)."""
+    at = begin
+    while at < len(text) and text[at].isspace():
+        at += 1
     if text[at : at + 1] == ":":
-        call.fatal(f"{file}: line {number}: Unexpected `:` in [{text}]")
+        call.fatal(f"{file}: line {number}: Unexpected `:` in [{text[begin:]}]")
     word: list[str] = []
     quote, escaped = "", False
     while at < len(text) and (quote or not text[at].isspace()):
@@ -195,7 +196,7 @@ def _argument(call: Call, text: str, file: str, number: int) -> tuple[str, int]:
             quote = "" if quote else letter
         at += 1
     if quote:
-        call.fatal(f"{file}: line {number}: Unmatched `{quote}` in [{text}]")
+        call.fatal(f"{file}: line {number}: Unmatched `{quote}` in [{text[begin:]}]")
     return "".join(word), at
 
 

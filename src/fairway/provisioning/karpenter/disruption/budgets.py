@@ -16,7 +16,7 @@ from fairway.provisioning.karpenter.disruption.context import BLOCKED, Disruptio
 from fairway.provisioning.karpenter.nodepools import Budget, NodePool
 from fairway.provisioning.karpenter.nodes import Standing
 
-UNBOUNDED: Final = 2_147_483_647
+UNBOUNDED: Final = 2**31 - 1
 
 
 def allowed_disruptions(pool: NodePool, reason: str, nodes: int, now_us: int) -> int:
