@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 
-from tests.histories import told
+from tests.histories import digests, told
 
 from fairway.twin.eventlog import Record
 from fairway.twin.twin import EPOCH_US, Twin
@@ -14,10 +14,14 @@ STORIES = Path(__file__).parent / "stories"
 
 
 class Watched:
-    """A twin, and how far it has been told. Times are seconds since the start."""
+    """A twin, and how far it has been told. Times are seconds since the start.
 
-    def __init__(self, twin: Twin) -> None:
+    `whole`: of these kinds, and of what these components note, every line is told; of others a digest a moment.
+    """
+
+    def __init__(self, twin: Twin, whole: Container[str] | None = None) -> None:
         self.twin = twin
+        self._whole = whole
         self._seen = twin.store.version
         self._noted: list[Record] = []
         twin.host.log.sinks.append(self._noted.extend)
@@ -40,8 +44,11 @@ class Watched:
     def _news(self) -> Iterator[str]:
         self.twin.host.log.flush()
         changes = self.twin.store.log.since(self._seen)
-        lines = [line for change in changes for line in told(change, is_brief=True)]
-        lines += [f"noted {' '.join(map(str, one[1:]))}" for one in self._noted]
+        pairs = [(change.key.gk, line) for change in changes for line in told(change, is_brief=True)]
+        pairs += [(one.component, f"noted {' '.join(map(str, one[1:]))}") for one in self._noted]
+        whole = self._whole
+        lines = [line for teller, line in pairs if whole is None or teller in whole]
+        lines += digests([pair for pair in pairs if whole is not None and pair[0] not in whole])
         self._seen = self.twin.store.version
         self._noted.clear()
         if lines:

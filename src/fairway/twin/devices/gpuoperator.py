@@ -107,7 +107,8 @@ class GpuOperator:
         elif gk == "ConfigMap" and not self._concerns(change.key):
             return
         else:
-            self._look_at("", *(self._all_nodes() if gk in (POLICY, "ConfigMap") else ()))
+            is_for_all = gk in (POLICY, "ConfigMap") or _is_chart(change.obj) or _discovers(change.obj)
+            self._look_at("", *(self._all_nodes() if is_for_all else ()))
 
     def _awake(self) -> None:
         self.kinds = _AWAKE
@@ -210,9 +211,7 @@ class GpuOperator:
         )
         if not found:
             return None
-        charts = [
-            d for d in self.store.objects(_DEPLOYMENT) if _CHART.items() <= labels_of_template(d).items()
-        ]
+        charts = [d for d in self.store.objects(_DEPLOYMENT) if _is_chart(d)]
         if charts and not status_of(charts[0]).get("availableReplicas"):
             return None
         return read_policy(found[0], meta_of(charts[0])["namespace"] if charts else NAMESPACE)
@@ -362,15 +361,10 @@ class GpuOperator:
 
     def _nfd_runs(self) -> bool:
         """Node Feature Discovery's workers; without the chart somebody's else are taken to be there."""
-        sets = self.store.objects(_DAEMONSET)
-        workers = [
-            d for d in sets if "node-feature-discovery" in labels_of(d).get("app.kubernetes.io/name", "")
-        ]
+        workers = [d for d in self.store.objects(_DAEMONSET) if _discovers(d)]
         if workers:
             return any(status_of(d).get("numberReady") for d in workers)
-        return not any(
-            _CHART.items() <= labels_of_template(d).items() for d in self.store.objects(_DEPLOYMENT)
-        )
+        return not any(map(_is_chart, self.store.objects(_DEPLOYMENT)))
 
     def _holders(self, node: str) -> tuple[str, ...]:
         """Pods, other than operands, that have GPUs of this node."""
@@ -450,9 +444,16 @@ class GpuOperator:
         self.host.events.emit(self.host.loop.now_us, about, uid, kind, reason, message, NAME)
 
 
-def labels_of_template(obj: Obj) -> dict[str, str]:
-    found: dict[str, str] = ((spec_of(obj).get("template") or {}).get("metadata") or {}).get("labels") or {}
-    return found
+def _is_chart(obj: Obj) -> bool:
+    """Whether a Deployment is the chart's."""
+    labels = ((spec_of(obj).get("template") or {}).get("metadata") or {}).get("labels") or {}
+    return obj["kind"] == "Deployment" and bool(_CHART.items() <= labels.items())
+
+
+def _discovers(obj: Obj) -> bool:
+    """Whether a DaemonSet is Node Feature Discovery's."""
+    name = labels_of(obj).get("app.kubernetes.io/name", "")
+    return obj["kind"] == "DaemonSet" and "node-feature-discovery" in name
 
 
 def _containers(spec: Obj) -> list[Obj]:
