@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from fairway.cluster.changes import DELETED, Change
-from fairway.cluster.errors import ApiError
+from fairway.cluster.errors import ApiError, already_exists
 from fairway.kube import computedomains as words
 from fairway.kube.computedomains import CLIQUE, DOMAIN, LABEL, NAMESPACE, NOT_READY, READY
 from fairway.kube.objects import Key, Obj, key_of, labels_of, meta_of, name_of, spec_of, status_of
@@ -161,14 +161,17 @@ class ComputeDomains:
             words.daemon_set(name, uid),
             words.template(wanted, key.namespace, uid, "Workload", mode),
         ]
-        all_made = [self._make(obj, uid) for obj in made]
-        self._settle(uid)
-        return all(all_made)
+        try:
+            return all([self._make(obj, uid) for obj in made])
+        finally:
+            self._settle(uid)
 
     def _make(self, obj: Obj, uid: str) -> bool:
         """Whether it is there, and the domain's. Raises: ApiError, where somebody else's is."""
         found = self.store.get(key_of(obj))
-        if found is not None and labels_of(found).get(LABEL) == uid:
+        if found is not None:
+            if labels_of(found).get(LABEL) != uid:
+                raise already_exists(key_of(obj))
             return True
         # A webhook outside is asked about it: it is looked for again.
         return self.host.create(obj, lambda: self._look_at(uid))
