@@ -162,9 +162,10 @@ class ComputeDomains:
             words.template(wanted, key.namespace, uid, "Workload", mode),
         ]
         try:
-            return all([self._make(obj, uid) for obj in made])
+            all_made = [self._make(obj, uid) for obj in made]
         finally:
             self._settle(uid)
+        return all(all_made)
 
     def _make(self, obj: Obj, uid: str) -> bool:
         """Whether it is there, and the domain's. Raises: ApiError, where somebody else's is."""
