@@ -139,12 +139,25 @@ class VolumeBinder:
             self._release_claim(obj)
         elif status_of(obj).get("phase") != "Bound":
             self._bind(obj)
-        elif store.get(Key(VOLUME, "", spec_of(obj).get("volumeName") or "")) is None:
-            store.set_status(key, {**status_of(obj), "phase": "Lost"})
-            why = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
-            self._tell(obj, "Warning", "ClaimLost", why)
+        else:
+            self._check_bound(obj)
 
     # Claims
+
+    def _check_bound(self, claim: Obj) -> None:
+        """Whether its volume is there, and its own. Source: syncBoundClaim."""
+        volume = self.host.store.get(Key(VOLUME, "", spec_of(claim).get("volumeName") or ""))
+        reason, why = "ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
+        if volume is not None:
+            reference = spec_of(volume).get("claimRef")
+            if reference is None:
+                self._join(claim, volume)
+            if reference is None or is_of(reference, claim):
+                return
+            reason = "ClaimMisbound"
+            why = "Two claims are bound to the same volume, this one is bound incorrectly"
+        self.host.store.set_status(_key(claim), {**status_of(claim), "phase": "Lost"})
+        self._tell(claim, "Warning", reason, why)
 
     def _bind(self, claim: Obj) -> None:
         storage_class = class_of(self.host.store, claim)
