@@ -110,6 +110,7 @@ karpenter_voluntary_disruption_decisions_by_nodepool_total counter nodepool,deci
 karpenter_voluntary_disruption_eligible_nodes gauge reason: Nodes that may go for this reason, budgets aside
 karpenter_voluntary_disruption_consolidation_timeouts_total counter consolidation_type: Searches cut off by time
 karpenter_voluntary_disruption_failed_validations_total counter consolidation_type: Candidates that failed a second look
+karpenter_voluntary_disruption_queue_failures_total counter decision,reason,consolidation_type: Replacements lost
 karpenter_cloudprovider_errors_total counter controller,method,provider,error: Calls of the cloud that failed
 cluster_autoscaler_cluster_safe_to_autoscale gauge -: 1 unless too many nodes are unready
 cluster_autoscaler_nodes_count gauge state: Nodes by state

@@ -191,14 +191,14 @@ class Provisioner:
 
     def _let_rest(self, name: str, written: Obj) -> None:
         """Of a claim that had a pod event most need no look: it is not due for a while, and did not drift."""
-        claim = self.known.claim(name)
-        pool = None if claim is None else self.known.pool_named(claim.pool)
-        due_us = None if claim is None or pool is None else consolidatable_at_us(claim, pool)
-        is_plain = claim is not None and not claim.is_going and not claim.is_true(DRIFTED)
-        if is_plain and due_us is not None and due_us > self.host.loop.now_us + POLL_US:
-            self.disruption.marks.rest(name, written, due_us)
-        else:
-            self.disruption.marks.stale[name] = None
+        marks, claim = self.disruption.marks, self.known.claim(name)
+        if claim is not None and not claim.is_going and not claim.is_true(DRIFTED):
+            pool = self.known.pool_named(claim.pool)
+            due_us = None if pool is None else consolidatable_at_us(claim, pool)
+            if due_us is not None and due_us > self.host.loop.now_us + POLL_US:
+                marks.rest(name, written, due_us)
+                return
+        marks.stale[name] = None
 
     def _observe_claim(self, change: Change) -> None:
         name = change.key.name
@@ -214,6 +214,7 @@ class Provisioner:
             self.promised.pop(name, None)
             self.disruption.marks.forget(name)
             self.disruption.is_gone(name)
+            self.disruption.replacement_is_gone(change.obj)
             self._look_again()
         elif "deletionTimestamp" in meta_of(change.obj) and name not in self.termination.since_us:
             self.disruption.changed()

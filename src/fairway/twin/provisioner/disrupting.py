@@ -8,10 +8,11 @@ Source: disruption/controller.go, disruption/queue.go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fairway.kube.conditions import without_condition
-from fairway.kube.objects import Key, labels_of, meta_of, spec_of
+from fairway.kube.objects import Key, Obj, labels_of, meta_of, name_of, spec_of
+from fairway.kube.timestamps import MINUTE_US, SECOND_US
 from fairway.provisioning.karpenter.disruption.budgets import next_change_us
 from fairway.provisioning.karpenter.disruption.commands import DELETE, Command
 from fairway.provisioning.karpenter.disruption.context import DRIFTED_REASON, DisruptionContext
@@ -27,7 +28,12 @@ from fairway.provisioning.karpenter.events import (
     waiting_on_readiness,
 )
 from fairway.provisioning.karpenter.labels import DISRUPTED_TAINT, NODEPOOL
-from fairway.provisioning.karpenter.nodeclaims import DISRUPTION_REASON, INITIALIZED_CONDITION, with_condition
+from fairway.provisioning.karpenter.nodeclaims import (
+    DISRUPTION_REASON,
+    INITIALIZED_CONDITION,
+    is_true,
+    with_condition,
+)
 from fairway.twin.loop import HOUSEKEEPING
 from fairway.twin.provisioner import metrics
 from fairway.twin.provisioner.gathering import NODE_POOL, POLL_US, claim_key, node_key
@@ -35,6 +41,10 @@ from fairway.twin.provisioner.marking import Marks
 
 if TYPE_CHECKING:
     from fairway.twin.provisioner.component import Provisioner
+
+# How long replacements may take to be initialized: looked at every second, for more than ten minutes. Upstream gives
+# more where commands take thousands of nodes. Source: queue.go GetMaxRetryDuration, queueBaseDelay.
+REPLACED_WITHIN_US: Final = 10 * MINUTE_US + SECOND_US
 
 
 class Underway(NamedTuple):
@@ -61,6 +71,7 @@ class Disruption:
         register = provisioner.host.loop.register
         self._h_tick = register("karpenter.disrupt", self._on_tick)
         self._h_recheck = register("karpenter.recheck", self._on_recheck)
+        self._h_overdue = register("karpenter.overdue", self._on_overdue)
 
     def copy(self) -> Disruption:
         twin = Disruption()
@@ -76,9 +87,34 @@ class Disruption:
         """A command whose node is gone is over."""
         self.underway = tuple(u for u in self.underway if name not in u.nodes)
 
+    def replacement_is_gone(self, claim: Obj) -> None:
+        """A command whose replacement goes before it is initialized is given up. Source: queue.go waitOrTerminate."""
+        if not is_true(claim, INITIALIZED_CONDITION):
+            for command in self.underway:
+                if name_of(claim) in command.claims:
+                    self._give_up(command)
+
+    def _on_overdue(self, command: Underway) -> None:
+        """Its replacements had their time. Source: queue.go minRetryDuration."""
+        if command in self.underway and self._missing(command):
+            self._give_up(command)
+
+    def _missing(self, command: Underway) -> int:
+        claims = [self._its.known.claim(c) for c in command.claims]
+        return sum(c is None or not c.is_true(INITIALIZED_CONDITION) for c in claims)
+
+    def _give_up(self, command: Underway) -> None:
+        self.underway = tuple(u for u in self.underway if u is not command)
+        metrics.gave_up(self._its.tally, command.reason, self._missing(command))
+        for name in command.nodes:
+            self.give_back(name)
+        self.rouse()
+
     def changed(self) -> None:
-        """What was found to be in vain may not be any more."""
+        """What was found to be in vain may not be any more: where a node could go, that is looked at soon."""
         self.settled.changed(self._host.loop.now_us)
+        if self.marks.ripe:
+            self.rouse()
 
     def rouse(self) -> None:
         """A look is due soon."""
@@ -175,23 +211,31 @@ class Disruption:
             for name in opened:
                 self._its.remove(claim_key(name))
             for name in command.names:
-                self.taint(name, on=False)
-                self._say_why(name, "")
+                self.give_back(name)
             self.rouse()
             return
         for name in opened:
             self._its.tell(claim_key(name), launching(command.reason))
             self._its.tell(claim_key(name), waiting_on_readiness())
         metrics.performed(self._its.tally, command)
-        self.underway = (*self.underway, Underway(command.names, opened, command.reason))
+        begun = Underway(command.names, opened, command.reason)
+        self.underway = (*self.underway, begun)
         if command.decision == DELETE:
             self.carry_on()
+        else:
+            at_us = self._host.loop.now_us + REPLACED_WITHIN_US
+            self._host.loop.at(at_us, self._h_overdue, begun, HOUSEKEEPING)
+
+    def give_back(self, name: str) -> None:
+        """A node that no command takes after all; one that goes anyway keeps its taint."""
+        if name not in self._its.termination.since_us:
+            self.taint(name, on=False)
+        self._say_why(name, "")
 
     def carry_on(self) -> None:
         """Commands whose replacements are initialized: their nodes go."""
         for command in self.underway:
-            claims = [self._its.known.claim(c) for c in command.claims]
-            if all(c is not None and c.is_true(INITIALIZED_CONDITION) for c in claims):
+            if not self._missing(command):
                 for name in command.nodes:
                     self._let_go(name, command.reason)
 

@@ -214,19 +214,26 @@ class ClusterState:
 
     def _state(self, node: _NodeFacts, claim: ClaimFacts | None, is_nominated: bool) -> StateNode:
         name = node.name
-        initialized = claim is None or claim.is_true(INITIALIZED_CONDITION)
+        labels, taints = node.labels, node.taints
         capacity, allocatable = node.capacity, node.allocatable
-        if claim is not None and not initialized:
-            capacity, allocatable = node.resources_before(claim)
+        is_initialized, rests_us = True, 0
+        if claim is not None:
+            is_registered = node.labels.get(REGISTERED) == "true"
+            if not is_registered:
+                labels = labels_of(claim.object)
+            is_initialized = claim.is_true(INITIALIZED_CONDITION)
+            if not is_initialized:
+                capacity, allocatable = node.resources_before(claim)
+                taints = node.taints_before(claim, is_registered)
+            pool = self._pool_named.get(node.pool)
+            rests_us = 0 if pool is None else rests_until_us(claim, pool)
         left = self._left_of(name, allocatable)
         former = self._nodes.get(name)
         pods = tuple([p for key in left.keys if (p := self._store.get(key)) is not None])
-        pool = None if claim is None else self._pool_named.get(node.pool)
-        is_registered = claim is None or node.labels.get(REGISTERED) == "true"
         return StateNode(
             name,
-            node.labels if is_registered or claim is None else labels_of(claim.object),
-            node.taints if initialized or claim is None else node.taints_before(claim, is_registered),
+            labels,
+            taints,
             capacity,
             left.available,
             daemon_requests=left.of_daemons,
@@ -234,13 +241,13 @@ class ClusterState:
             claim_facts=NO_CLAIM if claim is None else claim,
             node_object=node.object,
             pods=pods,
-            is_initialized=initialized,
+            is_initialized=is_initialized,
             is_ready=node.is_ready,
             is_marked_for_deletion=name in self._going
             or node.is_going
             or (claim is not None and claim.is_going),
             is_nominated=is_nominated,
-            rests_until_us=0 if claim is None or pool is None else rests_until_us(claim, pool),
+            rests_until_us=rests_us,
             former=former,
         )
 

@@ -12,6 +12,7 @@ from fairway.kube.objects import Key, Obj, labels_of, meta_of, spec_of
 from fairway.provisioning.karpenter.disruption.marks import expires_at_us
 from fairway.provisioning.karpenter.labels import INSTANCE_TYPE, NODEPOOL, REGISTERED, UNREGISTERED_TAINT
 from fairway.provisioning.karpenter.nodeclaims import (
+    DISRUPTION_REASON,
     REGISTERED_CONDITION,
     REGISTRATION_TIMEOUT_US,
     is_true,
@@ -19,7 +20,7 @@ from fairway.provisioning.karpenter.nodeclaims import (
     with_condition,
 )
 from fairway.twin.kubelet.nodestatus import with_machine
-from fairway.twin.loop import HOUSEKEEPING, NODES
+from fairway.twin.loop import CONTROLLERS, HOUSEKEEPING, NODES
 from fairway.twin.provisioner import metrics
 from fairway.twin.provisioner.gathering import NODE_CLAIM, NODE_POOL, claim_key, names_expiry, node_key
 
@@ -38,18 +39,22 @@ class Joining:
         self._h_started = register("karpenter.started", self._on_started)
         self._h_expire = register("karpenter.expire", self._on_expire)
         self._h_late = register("karpenter.late", self._on_late)
+        self._h_kept = register("karpenter.kept", provisioner.disruption.give_back)
 
     def resume(self) -> None:
         """Go on with a cluster that was there before: what was due stood in the loop of a process that is gone.
 
-        Machines boot from now; nodes that go are told to when their claims are seen.
+        Machines boot from now; nodes that go are told to when their claims are seen; those that a command was to take
+        are given back, for nobody remembers it.
         """
         now_us = self.host.loop.now_us
         for claim in self.host.store.objects(NODE_CLAIM):
             name = str(meta_of(claim).get("name"))
             if "deletionTimestamp" in meta_of(claim):
-                self.provisioner.termination.begin(name)
-            elif not is_true(claim, REGISTERED_CONDITION):
+                continue
+            if is_true(claim, DISRUPTION_REASON):
+                self.host.loop.at(now_us, self._h_kept, name, CONTROLLERS)
+            if not is_true(claim, REGISTERED_CONDITION):
                 boot_us = self.provisioner.cloud.boot_of(labels_of(claim).get(INSTANCE_TYPE) or "")
                 self.boot(name, boot_us.at_quantile(0.5))
             else:

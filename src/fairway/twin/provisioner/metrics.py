@@ -11,7 +11,7 @@ from typing import Final
 from fairway.cluster.store import Store
 from fairway.kube.objects import Obj, annotations_of, labels_of, meta_of, spec_of, status_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
-from fairway.provisioning.karpenter.disruption.commands import Command
+from fairway.provisioning.karpenter.disruption.commands import REPLACE, Command
 from fairway.provisioning.karpenter.disruption.methods import DRIFT, SINGLE
 from fairway.provisioning.karpenter.disruption.multinode import MULTI
 from fairway.provisioning.karpenter.labels import (
@@ -123,6 +123,12 @@ def performed(tally: Tally, command: Command) -> None:
 def dropped(tally: Tally, command: Command) -> None:
     name = "karpenter_voluntary_disruption_failed_validations_total"
     tally.add(name, command.method, times=len(command.candidates))
+
+
+def gave_up(tally: Tally, reason: str, missing: int) -> None:
+    """A command whose replacements did not come. Its decision stands in for its consolidation type, as upstream."""
+    name = "karpenter_voluntary_disruption_queue_failures_total"
+    tally.add(name, REPLACE, _snake(reason), REPLACE, times=missing)
 
 
 def _snake(text: str) -> str:
