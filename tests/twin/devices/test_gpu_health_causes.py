@@ -240,3 +240,12 @@ def test_who_came_in_one_second_has_its_turn_by_namespace_and_name() -> None:
     late.twin.apply([pod("a")])
     late.after(1).breaks(0, "xid-79").after(1)
     assert late.phases() == {"a": "Running", "b": "Failed"}, "the first that came"
+
+
+def test_of_what_broke_the_latest_hundred_thousand_are_known() -> None:
+    world = World()
+    world.health.history.update({("n", 0, "xid-13", at_us): at_us for at_us in range(99_999)})
+    world.breaks(0, "xid-13")
+    assert (len(world.health.history), next(iter(world.health.history))) == (100_000, ("n", 0, "xid-13", 0))
+    world.breaks(1, "xid-13")
+    assert (len(world.health.history), next(iter(world.health.history))) == (100_000, ("n", 0, "xid-13", 1))

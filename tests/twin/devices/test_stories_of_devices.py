@@ -10,15 +10,30 @@ from typing import Any
 
 import pytest
 from test_computedomains import CLASSES, RACK, domain, tray
+from test_device_taints import taint, tolerates
+from test_gpu_health_causes import node as node_with_cards
+from test_gpu_health_causes import pod as pod_on
+from test_hami_plugin import node as hami_node
+from test_hami_plugin import plugin as hami_plugin
+from test_publishing import DRIVER, SLICE
+from test_publishing import node as gpu_node
 from tests.histories import check_history
 from tests.twin.stepwise import STORIES, Watched
 
+from fairway.catalog.drivers import DRA_DRIVER
 from fairway.kube import computedomains as words
 from fairway.kube.objects import Key, Obj
 from fairway.twin.components import Component
 from fairway.twin.devices.computedomains import ComputeDomains
+from fairway.twin.devices.evicting import DeviceTaintEviction
+from fairway.twin.devices.gpuhealth import GpuHealth, break_gpu
+from fairway.twin.devices.hami import HamiDevicePlugin
+from fairway.twin.devices.publishing import DevicePublishing
+from fairway.twin.faults import Faults
+from fairway.twin.kubelet.component import Kubelet
 from fairway.twin.latency import NONE
-from fairway.twin.twin import Twin
+from fairway.twin.operators import HAMI
+from fairway.twin.twin import EPOCH_US, Twin
 
 TEMPLATE, CLAIM = "ResourceClaimTemplate.resource.k8s.io", "ResourceClaim.resource.k8s.io"
 
@@ -230,8 +245,205 @@ def channels() -> Iterator[str]:
     yield from world.delete(Key("Node", "", "a")).delete(Key(CLAIM, "default", "three")).until(9)
 
 
+# Taints that evict
+
+
+def resources(*listed: Obj, name: str = "s", pool: str = "n", generation: int = 1) -> Obj:
+    spec = {
+        "driver": "gpu.example.com",
+        "nodeName": "n",
+        "pool": {"name": pool, "generation": generation, "resourceSliceCount": 1},
+        "devices": list(listed),
+    }
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def tainted() -> Iterator[str]:
+    """Devices whose taints evict: at once, later, never; moved, called off, and told once."""
+    world = World(DeviceTaintEviction())
+    bad, worse = taint("bad", added_s=0), taint("worse", value="", added_s=None)
+    mild = taint("mild", effect="NoSchedule")
+
+    def uses(pod: str, claim: str, device: str, *tolerations: Obj, pool: str = "n", node: str = "n") -> None:
+        spec: Obj = {
+            "containers": [{"name": "c", "image": "i"}],
+            "resourceClaims": [{"name": "r", "resourceClaimName": claim}],
+            **({"nodeName": node} if node else {}),
+        }
+        meta = {"name": pod, "namespace": "default"}
+        key, of = Key("Pod", "default", pod), Key(CLAIM, "default", claim)
+        world.apply({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+        if world.twin.store.get(of) is None:
+            world.apply(channel(claim))
+        uid = world.twin.store.require(key)["metadata"]["uid"]
+        result = {"request": "r", "driver": "gpu.example.com", "pool": pool, "device": device}
+        result |= {"tolerations": list(tolerations)} if tolerations else {}
+        users = world.twin.store.require(of).get("status", {}).get("reservedFor") or []
+        users = [*users, {"resource": "pods", "name": pod, "uid": uid}]
+        world.status(of, allocation={"devices": {"results": [result]}}, reservedFor=users)
+
+    world.apply(
+        namespace("default"), resources({"name": "a"}, {"name": "b"}, {"name": "c", "taints": [mild]})
+    )
+    uses("p0", "c0", "a")
+    uses("p1", "c1", "a", tolerates(5))
+    uses("p2", "c2", "a", tolerates())
+    uses("p3", "c3", "b", tolerates(9), tolerates(3))
+    uses("p4", "c4", "c")
+    uses("p5", "c0", "a", node="")
+    uses("p6", "c6", "a", tolerates(5), pool="other")
+    yield from world.until(1)
+    ill = resources({"name": "a", "taints": [bad]}, {"name": "b"}, {"name": "c", "taints": [mild, mild]})
+    world.patch(Key(SLICE, "", "s"), {"spec": ill["spec"]})
+    yield from world.until(2)
+    both = resources({"name": "a", "taints": [bad]}, {"name": "b", "taints": [bad]}, {"name": "c"})
+    yield from world.patch(Key(SLICE, "", "s"), {"spec": both["spec"]}).until(2.5)
+    copy = world.forks()
+    yield from copy.until(4)
+    yield from copy.apply(resources({"name": "a"}, {"name": "b"}, name="t", generation=2)).until(6)
+    world = copy
+    again = resources({"name": "a", "taints": [worse]}, {"name": "b"}, name="t", generation=2)
+    yield from world.patch(Key(SLICE, "", "t"), {"spec": again["spec"]}).until(7)
+    uses("p7", "c7", "a", tolerates(60, key="worse"))
+    uses("p8", "c8", "a", tolerates(30, key="worse"))
+    uses("p9", "c9", "a", tolerates(20, key="worse"))
+    yield from world.until(8)
+    yield from world.delete(Key("Pod", "default", "p8")).until(9)
+    yield from world.status(Key(CLAIM, "default", "c9"), reservedFor=None).until(10)
+    yield from world.patch(Key("Pod", "default", "p9"), {"metadata": {"labels": {"x": "y"}}}).until(11)
+    yield from world.apply(resources({"name": "a", "taints": [worse]}, name="u", pool="other")).until(12)
+    yield from world.delete(Key(SLICE, "", "t"), Key(SLICE, "", "s")).until(80)
+    yield from world.said()
+
+
+# What NVIDIA's driver and HAMi's plugin publish
+
+
+def drivers() -> Iterator[str]:
+    """Slices of nodes: made with their class, renewed with the cards, gone with either; another's are left alone."""
+    world = World(DevicePublishing())
+    world.apply(
+        gpu_node("a"), gpu_node("b", count="1"), gpu_node("plugged", **{"nvidia.com/gpu": "2"}), tray("t")
+    )
+    yield from world.apply(gpu_node("none", "", "")).until(1)
+    yield from world.apply(DRIVER).until(2)
+    yield from world.patch(
+        Key("Node", "", "a"), {"metadata": {"labels": {"nvidia.com/gpu.count": "3"}}}
+    ).until(3)
+    yield from world.patch(Key("Node", "", "b"), {"metadata": {"labels": {"x": "y"}}}).until(4)
+    yield from world.apply(CLASSES[0], CLASSES[1]).until(5)
+    copy = world.apply(gpu_node("late", count="4"))
+    yield from copy.until(6)
+    mine = next(s for s in copy.twin.store.objects(SLICE) if s["spec"]["nodeName"] == "b")
+    yield from copy.delete(Key(SLICE, "", mine["metadata"]["name"])).until(7)
+    theirs = resources({"name": "gpu-0"}, name="theirs", pool="a")
+    theirs["spec"] |= {"driver": DRA_DRIVER, "nodeName": "a"}
+    yield from copy.apply(theirs).until(8)
+    yield from copy.delete(Key(SLICE, "", "theirs")).until(9)
+    other = resources({"name": "x"}, name="other", pool="b")
+    yield from copy.apply(other).until(10)
+    yield from copy.delete(Key("DeviceClass.resource.k8s.io", "", words.DAEMON_CLASS)).until(11)
+    yield from copy.patch(
+        Key("Node", "", "b"), {"metadata": {"labels": {"nvidia.com/gpu.count": "0"}}}
+    ).until(12)
+    yield from copy.delete(Key("Node", "", "a")).until(13)
+    yield from copy.forks().delete(Key("DeviceClass.resource.k8s.io", "", DRA_DRIVER)).until(14)
+
+
+def shared_by_hami() -> Iterator[str]:
+    """Cards registered with the plugin's node selector, anew with its arguments, and taken back with it."""
+    world = World(HamiDevicePlugin())
+    kept = {"fairway.dev/gpu-unhealthy": "0", "own": "kept"}
+    world.apply(
+        hami_node("a"), hami_node("b", 1, notes=kept), hami_node("off", gpu="off"), hami_node("c", 0, "")
+    )
+    yield from world.until(1)
+    yield from world.apply(hami_plugin("--device-split-count=5", selects={"gpu": "on"})).until(2)
+    yield from world.patch(Key("Node", "", "a"), {"metadata": {"labels": {"x": "y"}}}).until(3)
+    yield from world.patch(Key("Node", "", "off"), {"metadata": {"labels": {"gpu": "on"}}}).until(4)
+    yield from world.patch(
+        Key("Node", "", "b"), {"metadata": {"annotations": {"fairway.dev/gpu-unhealthy": None}}}
+    ).until(5)
+    yield from world.apply(
+        hami_plugin("--device-split-count", "7", command=("x", "--device-split-count=1001"))
+    ).until(6)
+    yield from world.apply(hami_node("late", 3)).until(7)
+    yield from world.apply(
+        hami_plugin("--device-split-count=0", "--device-split-count=2", selects={"gpu": "on", "x": "y"})
+    ).until(8)
+    yield from world.delete(Key("Node", "", "late")).until(9)
+    yield from world.forks().delete(HAMI).until(10)
+
+
+# GPUs that break
+
+
+def broken() -> Iterator[str]:
+    """Cards that break and are mended, one cause beside another: work that ends, paces that change, nodes drained."""
+    world = World(Faults(), Kubelet(), GpuHealth())
+    notes = {"gpu_index": "2"}
+    sharing = pod_on("sharing", 0)
+    sharing["spec"]["containers"][0]["resources"] = {"limits": {"fairway.dev/gpu-milli": "500"}}
+    owned = pod_on("owned", 1)
+    owned["metadata"]["ownerReferences"] = [
+        {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u", "controller": True}
+    ]
+    world.apply(node_with_cards(), node_with_cards("m"))
+    world.apply(
+        pod_on("first", 1),
+        pod_on("second", 1, run_time="100s"),
+        pod_on("third", 1, **notes, run_time="12s"),
+        pod_on("plain", 0),
+        pod_on("far", 4, on="m", run_time="30s"),
+        sharing,
+        owned,
+    )
+    yield from world.until(5)
+
+    def breaks(card: int, cause: str, node: str = "n", **how: Any) -> None:
+        break_gpu(world.twin.host, node, card, cause, **how)
+
+    breaks(0, "thermal", repair_us=20_000_000)
+    breaks(0, "power-cap", repair_us=40_000_000)
+    breaks(4, "thermal")
+    breaks(9, "thermal", "gone")
+    yield from world.until(10)
+    breaks(2, "straggler", repair_us=-1)
+    breaks(0, "thermal")
+    breaks(1, "silent-corruption", after_us=2_000_000, repair_us=3_000_000)
+    yield from world.until(20)
+    yield from world.apply(pod_on("late", 1, gpu_index="2", run_time="10s")).until(26)
+    breaks(2, "xid-13")
+    yield from world.until(30)
+    breaks(3, "xid-48", repair_us=15_000_000)
+    breaks(3, "xid-79", repair_us=25_000_000)
+    breaks(2, "xid-63", repair_us=10_000_000, drains=True)
+    yield from world.until(45)
+    copy = world.forks()
+    breaks_on = copy.twin.host
+    break_gpu(breaks_on, "m", 0, "xid-74", drains=True)
+    yield from copy.until(50)
+    copy.twin.store.delete(Key("Node", "", "m"))
+    copy.twin.wake()
+    yield from copy.until(7300)
+    yield from copy.said()
+    health = copy.twin.component("gpu-health")
+    assert isinstance(health, GpuHealth)
+    for (name, card, cause, since), until in health.history.items():
+        yield f"{name} {card} {cause}: {(since - EPOCH_US) / 1e6} to {until and (until - EPOCH_US) / 1e6}"
+    yield f"{health.broken}"
+
+
 STORIES_OF = {
     "domains": (domains, daemons, full_racks, channels),
+    "taints": (tainted,),
+    "publishing": (drivers, shared_by_hami),
+    "health": (broken,),
 }
 
 

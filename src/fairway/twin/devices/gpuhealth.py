@@ -140,16 +140,16 @@ class GpuHealth:
             node = self.store.get(key) or node
         if not cause.condition:
             return
-        still = any(
-            cause_named(c).condition == cause.condition
-            for (name, _), named in self.broken.items()
+        left = [
+            cause_named(c).log_line(slot)
+            for (name, slot), named in self.broken.items()
             for c in named
-            if name == key.name
-        )
+            if name == key.name and cause_named(c).condition == cause.condition
+        ]
         now = rfc3339(self.host.loop.now_us)
-        reason = cause.condition if still else f"No{cause.condition}"
-        message = cause.log_line(card) if still else ""
-        value = "True" if still else "False"
+        reason = cause.condition if left else f"No{cause.condition}"
+        message = cause.log_line(card) if is_broken else "".join(left[-1:])
+        value = "True" if left else "False"
         conditions = set_condition(
             status_of(node).get("conditions"), cause.condition, value, reason, message, now
         )
