@@ -458,9 +458,42 @@ def test_verbs_and_what_they_need(arguments: list[str], code: int, words: str) -
         (0, "", "", []),
     ],
 )
-def test_which_cards_a_container_has(count: int, told: str, instances: str, want: list[int]) -> None:
-    at = place(count, limits={"nvidia.com/gpu": str(count)})
+@pytest.mark.parametrize("where", ["limits", "requests"])
+def test_which_cards_a_container_has(
+    where: str, count: int, told: str, instances: str, want: list[int]
+) -> None:
+    at = place(count)
+    at.pod["spec"]["containers"][0]["resources"] = {where: {"nvidia.com/gpu": str(count)}}
     notes = at.pod["metadata"]["annotations"]
     notes |= {"fairway.dev/gpu-index": told} if told else {}
     notes |= {"fairway.dev/gpu-instances": instances} if instances else {}
     assert nvidiasmi.gpus_of(at) == want
+
+
+def test_instances_that_are_only_requested_are_seen() -> None:
+    """Without limits, as an extended resource may be written in a simulation; a limit is what counts where both are."""
+    for resources, count in (
+        ({"requests": {"nvidia.com/mig-1g.5gb": 2}}, 2),
+        ({"requests": {"nvidia.com/mig-1g.5gb": 2}, "limits": {"nvidia.com/mig-1g.5gb": 3}}, 3),
+        ({"requests": {"nvidia.com/mig-9g.5gb": 2, "cpu": 1}}, 0),
+    ):
+        at = place(product="NVIDIA-A100-SXM4-40GB")
+        at.pod["spec"]["containers"][0]["resources"] = resources
+        assert sum(len(d.mig) for d in nvidiasmi.devices_of(at)) == count
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rounds"),
+    [
+        (["-c", "3"], 3),
+        (["-c", "0"], 1),
+        (["-c", "x"], 1),
+        (["-c"], 1),
+        ([], 1),
+        (["-c", "100"], 100),
+        (["-c", "101"], 100),
+    ],
+)
+@pytest.mark.parametrize("verb", ["dmon", "pmon"])
+def test_rounds_are_counted_and_have_an_end(verb: str, arguments: list[str], rounds: int) -> None:
+    assert len(run(place(1), verb, *arguments).text.splitlines()) == 2 + rounds

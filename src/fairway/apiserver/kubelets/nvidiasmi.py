@@ -137,6 +137,11 @@ class Device(NamedTuple):
         """The processes it tells of: containers do not see those of the machine."""
         return self.uses if self.is_whole else ()
 
+    def id_of(self, at: Instance) -> int:
+        """An instance's number on this card: only cards of a known model are cut."""
+        assert self.model is not None
+        return at.id_on(self.model)
+
     def used_of(self, at: Instance) -> int:
         """MiB of this instance's memory in use."""
         held = sum(use.memory_mib for use in self.uses if use.at == at)
@@ -258,14 +263,21 @@ def _held_by(place: Place, model: GpuModel | None) -> list[_Held]:
     digest = shaped_uuid("pid", f"{place.pod['metadata'].get('uid')}/{place.container}")
     pid = 2000 + int(digest[4:12], 16) % 4_000_000
     return [
-        _Held(slot, at, busy if at is None else _part_of(busy, at, model), bytes_held // MIB, pid, name)
+        _Held(
+            slot,
+            at,
+            busy if at is None or model is None else _part_of(busy, at, model),
+            bytes_held // MIB,
+            pid,
+            name,
+        )
         for slot, at in parts
     ]
 
 
-def _part_of(busy: int, at: Instance, model: GpuModel | None) -> int:
+def _part_of(busy: int, at: Instance, model: GpuModel) -> int:
     """An instance's load as a load of its card, by its multiprocessors."""
-    return busy * at.profile.sms // max(model.sms if model is not None else 1, 1)
+    return busy * at.profile.sms // max(model.sms, 1)
 
 
 def _held_on(place: Place, model: GpuModel | None) -> list[_Held]:
@@ -344,7 +356,7 @@ def _blank(node: Obj, labels: dict[str, str], model: GpuModel | None) -> Device:
     memory = told if told is not None else model.memory_bytes // MIB if model else _SOME_MEMORY_MIB
     power = model.tdp_w if model else _SOME_POWER_W
     board = power_of(load_catalog(), product)
-    faults = annotations_of(node).get(_FAULT, "").replace(" ", "").split(",") if node else []
+    faults = annotations_of(node).get(_FAULT, "").replace(" ", "").split(",")
     driver = OLD[0] if OLD_DRIVER in faults else labels.get(_DRIVER_LABEL) or DRIVER
     name = str(node["metadata"]["name"]) if node else ""
     return Device(

@@ -93,14 +93,13 @@ def _instances(device: Device) -> list[str]:
     lines: list[str] = []
     for n, at in enumerate(device.mig):
         copy, decoders, jpeg, flow = at.profile.engines
-        gi = at.id_on(device.model) if device.model is not None else n
         counts = {"Multiprocessor": at.profile.sms, "Copy Engine": copy, "Encoder": 0, "Decoder": decoders}
         counts |= {"OFA": flow, "JPG": jpeg}
         memory, used = at.profile.memory_bytes >> 20, device.used_of(at)
         rows: list[tuple[int, str, object]] = [
             (1, "MIG Device", ""),
             (2, "Index", n),
-            (2, "GPU Instance ID", gi),
+            (2, "GPU Instance ID", device.id_of(at)),
         ]
         rows += [(2, "Compute Instance ID", 0), (2, "Device Attributes", ""), (3, "Shared", "")]
         rows += [(4, f"{name} count", count) for name, count in counts.items()]

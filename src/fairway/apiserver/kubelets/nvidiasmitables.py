@@ -11,6 +11,7 @@ from fairway.apiserver.kubelets.nvidiasmireport import instance_bar1_mib
 from fairway.catalog.boards import Board
 from fairway.catalog.gpus import MigProfile
 from fairway.catalog.placements import Instance, placed
+from fairway.kube.integers import natural
 from fairway.kube.timestamps import SECOND_US
 
 if TYPE_CHECKING:
@@ -81,8 +82,8 @@ def overview(devices: Sequence[Device], now_us: int) -> str:
 
 
 def _mig_devices(devices: Sequence[Device]) -> list[str]:
-    branch = devices[0].driver.partition(".")[0]
-    shared = "Shared " if branch.isdecimal() and int(branch[:4]) >= _SHARED_SINCE else ""
+    branch = natural(devices[0].driver.partition(".")[0])
+    shared = "Shared " if branch is not None and branch >= _SHARED_SINCE else ""
     lines = [line.format(f"{shared}Memory-Usage") for line in _MIG_HEADING[:5]]
     lines += [line.format(f"{shared}BAR1-Usage") for line in _MIG_HEADING[5:]]
     for d in devices:
@@ -91,9 +92,8 @@ def _mig_devices(devices: Sequence[Device]) -> list[str]:
             copy, decoders, jpeg, flow = profile.engines
             held = f"{d.used_of(at)}MiB / {profile.memory_bytes >> 20:>5}MiB"
             bar1 = f"0MiB / {instance_bar1_mib(d, profile.memory_slices):>5}MiB"
-            gi = at.id_on(d.model) if d.model is not None else n
             lines += [
-                f"|{d.number:>3} {gi:>4} {0:>3} {n:>3}  |{held:>30}    |{profile.sms:>3}      0 |"
+                f"|{d.number:>3} {d.id_of(at):>4} {0:>3} {n:>3}  |{held:>30}    |{profile.sms:>3}      0 |"
                 f"{copy:>3}   0 {decoders:>4} {flow:>4} {jpeg:>4} |",
                 f"|                  |{bar1:>32}  |           |                       |",
                 _MIG_BELOW,
@@ -163,13 +163,14 @@ Legend:
 
 
 def topology(devices: Sequence[Device], board: Board) -> str:
-    """`topo -m`: NVLinks where there are any, else how far it is over PCIe; CPUs and NUMA node that each is near."""
+    """`topo -m`: NVLinks where there are any, else how far it is over PCIe; CPUs and NUMA node that each is near. The
+    board has places for all of the devices."""
     heads = [f"GPU{d.number}" for d in devices]
     lines = ["\t" + "\t".join([*heads, "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"])]
     cpus = _cpus_near(board)
     for d in devices:
         cells = [" X " if d is other else _link(d, other, board) for other in devices]
-        node = board.numa[d.slot] if d.slot < board.gpus else 0
+        node = board.numa[d.slot]
         lines.append("\t".join([f"GPU{d.number}", *cells, cpus[node], str(node), "\tN/A"]))
     return "\n".join(lines) + "\n" + _LEGEND
 
@@ -202,8 +203,6 @@ def _cpus_near(board: Board) -> list[str]:
 
 
 def _link(one: Device, other: Device, board: Board) -> str:
-    if max(one.slot, other.slot) >= board.gpus:
-        return "SYS"
     links = board.nvlinks(one.slot, other.slot, one.model)
     return f"NV{links}" if links else board.pcie(one.slot, other.slot)
 
@@ -254,7 +253,7 @@ def _by_profile(devices: Sequence[Device]) -> Iterator[tuple[int, int, Instance]
     """Every instance with its GPU's number and its own, by profile and place."""
     for d in devices:
         for at in sorted(d.mig, key=lambda at: (-at.profile.id, at.start)):
-            yield d.number, at.id_on(d.model) if d.model is not None else at.start, at
+            yield d.number, d.id_of(at), at
 
 
 def instances(devices: Sequence[Device]) -> str:
