@@ -179,3 +179,93 @@ def test_the_end_of_an_archive_is_seen_where_it_is() -> None:
     end = next(i for i in range(len(whole) + 1) if archives.is_complete(whole[:i]))
     assert end == 512 + 5120 + 512 + 512 + 1024
     assert archives.is_complete(whole)
+
+
+def packed(*argv: str) -> tuple[list[tuple[str, bytes | None, str, int, str]], list[str]]:
+    """The members of an archive of a small tree, and what was complained about."""
+    files = Files(7)
+    ran("sh", "-c", "mkdir -p /src/d; echo one > /src/d/f; echo two > /src/g", files=files)
+    done = ran("tar", *argv, files=files)
+    data = b"".join(said.data for said in done.said if not said.is_error)
+    found = []
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        for m in tar:
+            content = tar.extractfile(m)
+            text = None if content is None else content.read()
+            found.append((m.name, text, f"{m.mode:o}", m.mtime, f"{m.uname}:{m.gname}"))
+    return found, err(done).splitlines()
+
+
+SLASH = "tar: Removing leading `/' from member names"
+
+
+@pytest.mark.parametrize(
+    ("argv", "names", "said"),
+    [
+        (("cf", "-", "/src"), ["src", "src/d", "src/d/f", "src/g"], [SLASH]),
+        (("c", "/src"), ["src", "src/d", "src/d/f", "src/g"], [SLASH]),
+        (("cf", "-", "-C", "/src", "."), [".", "./d", "./d/f", "./g"], []),
+        (("cf", "-", "-C", "/src", "d", "g"), ["d", "d/f", "g"], []),
+        (
+            ("cf", "-", "nope", "-C", "/src", "g"),
+            ["g"],
+            [
+                "tar: nope: Cannot stat: No such file or directory",
+                "tar: Exiting with failure status due to previous errors",
+            ],
+        ),
+        (("cf", "-", "/src/d", "/src/g"), ["src/d", "src/d/f", "src/g"], [SLASH]),
+    ],
+)
+def test_an_archive_has_all_that_is_there_and_says_what_is_not(
+    argv: tuple[str, ...], names: list[str], said: list[str]
+) -> None:
+    members, told = packed(*argv)
+    contents = {"f": b"one\n", "g": b"two\n"}
+    assert [name for name, *_ in members] == names
+    assert told == said
+    for name, data, mode, modified_s, owner in members:
+        want = contents.get(name.rpartition("/")[2])
+        assert (data, mode, owner) == (want, "755" if want is None else "644", "root:root"), name
+        assert modified_s > 0
+
+
+def test_what_is_unpacked_keeps_its_mode_and_makes_its_directories() -> None:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as tar:
+        for name, mode, kind in (("a/b/run", 0o4755, tarfile.REGTYPE), ("c", 0o700, tarfile.DIRTYPE)):
+            member = tarfile.TarInfo(name)
+            member.mode, member.type, member.size = mode, kind, 2 if kind == tarfile.REGTYPE else 0
+            tar.addfile(member, io.BytesIO(b"hi"))
+    files = Files(7)
+    done = ran("tar", "xmf", "-", "-C", "/tmp", files=files, stdin=made.getvalue())
+    assert (done.code, err(done)) == (0, "")
+    assert files.below("/tmp") == ["/tmp", "/tmp/a", "/tmp/a/b", "/tmp/a/b/run", "/tmp/c"]
+    entry = files.entry("/tmp/a/b/run")
+    assert (entry.data, entry.mode) == (b"hi", 0o755)
+    assert files.is_directory("/tmp/c")
+
+
+def number(field: bytes) -> bool:
+    """Whether an archive whose first member's size stands so is seen to end after it."""
+    header = bytearray(archive(("a", b"x" * 600))[:512])
+    header[124:136] = field
+    return archives.is_complete(bytes(header) + bytes(b"x" * 1024) + bytes(1024))
+
+
+@pytest.mark.parametrize(
+    ("field", "ends"),
+    [
+        (b"00000001130\0", True),
+        (b"       1130 ", True),
+        (b"00000002000\0", True),
+        (b"00000002001\0", False),
+        (b"00000000777\0", False),
+        (b"0000000113x\0", False),
+        (b"0000000113\x00x", False),
+        (b"\x80" + (600).to_bytes(11, "big"), True),
+        (b"\x80" + (1025).to_bytes(11, "big"), False),
+    ],
+)
+def test_a_size_is_octal_or_binary(field: bytes, ends: bool) -> None:
+    assert number(field) is ends

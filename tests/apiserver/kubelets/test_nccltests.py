@@ -150,6 +150,127 @@ def test_a_launcher_whose_workers_wait_has_no_table_and_does_not_succeed() -> No
     assert all(c["type"] != "Succeeded" for c in status_of(found or {}).get("conditions") or ())
 
 
+def alone(words: list[str], gpus: str = "8", env: dict[str, str] | None = None) -> list[tuple[int, str]]:
+    """What a container on a node of H100s prints."""
+    twin = Twin(seed=1, latency=latency_named("zero"), components=standard_components())
+    container = {"name": "c", "command": words, "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+    container["env"] = [{"name": name, "value": value} for name, value in (env or {}).items()]
+    pod = {
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"nodeName": "a", "containers": [container]},
+        "status": {"podIP": "10.0.0.7"},
+    }
+    twin.apply([node("a")])
+    return nccltests.lines(twin.store, pod, "c", 0) or []
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes"),
+    [
+        ("-b 4 -e 4K -i 4", [4 * n for n in range(1, 65)]),
+        ("-b 4 -e 256 -i 4", [4 * n for n in range(1, 65)]),
+        ("-b 4 -e 252 -i 4", [4 * n for n in range(1, 64)]),
+        ("-b 1 -e 8 -f 2", [4, 8]),
+        ("-b 4 -e 7 -f 2", [4]),
+        ("-b 8 -e 4 -f 2", [8]),
+        ("-b 1K -e 3K -f 3", [1024, 3072]),
+        ("-b 1K -e 3K -f 1 -i 1K", [1024, 2048, 3072]),
+        ("-b 1G -e 1G", [1 << 30]),
+        ("-b 1M", [n << 20 for n in range(1, 33)]),
+        ("", [32 << 20]),
+        ("-b 1KB -e 1.5M", [32 << 20]),
+    ],
+)
+def test_how_large_the_messages_are(options: str, sizes: list[int]) -> None:
+    table = rows([text for _, text in alone(["all_reduce_perf", "-g", "8", *options.split()])])
+    assert [int(row[0]) for row in table] == sizes
+    assert [int(row[1]) for row in table] == [size // 4 for size in sizes]
+
+
+@pytest.mark.parametrize(
+    ("words", "ranks"),
+    [
+        ("all_reduce_perf", 1),
+        ("all_reduce_perf -g 2 -t 3", 6),
+        ("all_reduce_perf --ngpus 2 --nthreads 4", 8),
+        ("all_reduce_perf -g 8 -t 2", 0),
+        ("all_reduce_perf -g x", 1),
+        ("mpirun -np 2 all_reduce_perf -g 3", 6),
+        ("mpirun --np 2 all_reduce_perf", 2),
+        ("mpirun -n 2 all_reduce_perf", 2),
+        ("srun -c 5 all_reduce_perf", 5),
+        ("mpirun -np all_reduce_perf", 1),
+        ("mpirun -np 0 all_reduce_perf", 1),
+        ("mpirun -np 0000005 all_reduce_perf", 5),
+        ("mpirun -np 1000000 all_reduce_perf", 0),
+    ],
+)
+def test_how_many_ranks_there_are(words: str, ranks: int) -> None:
+    said = [text for _, text in alone(words.split())]
+    assert [text[:20] for text in said if text.startswith("#  Rank")] == [
+        f"#  Rank {n:>2} Group  0 " for n in range(ranks)
+    ]
+
+
+def test_a_pod_that_says_it_has_a_million_million_cards_costs_no_more() -> None:
+    """Whoever binds a pod by hand writes any number: ranks end at 16,384."""
+    said = [text for _, text in alone(["all_reduce_perf", "-g", "999999"], "1000000000000")]
+    assert sum(text.startswith("#  Rank") for text in said) == 16_384
+    assert len(said) < 16_400
+
+
+def test_what_a_table_takes_and_comes_to() -> None:
+    """A row's time is that of its iterations and their warm-up, out of place and in place."""
+    words = ["all_reduce_perf", "-g", "8", "-b", "1G", "-e", "2G", "-f", "2", "-n", "10", "-w", "2"]
+    found = alone(words)
+    head, first, second, end = sorted({at_us for at_us, _ in found} | {0})
+    assert (head, first) == (0, 1_000_000)
+    table = rows([text for _, text in found])
+    for before, after, row in ((first, second, table[0]), (second, end, table[1])):
+        assert row[5] == row[9] and row[7] == row[11] and row[8] == row[12] == "0"
+        assert after - before == pytest.approx(2 * 12 * float(row[5]), abs=30)
+    average = sum(float(row[7]) for row in table) / 2
+    assert float(found[-2][1].rpartition(":")[2]) == pytest.approx(average, abs=0.01)
+    assert [text for _, text in found[-3:]][::2] == ["# Out of bounds values : 0 OK", "#"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "operation", "root", "wrong"),
+    [
+        ("all_reduce", "sum", "-1", "0"),
+        ("reduce_scatter", "sum", "-1", "0"),
+        ("reduce", "sum", "0", "0"),
+        ("all_gather", "none", "-1", "0"),
+        ("broadcast", "none", "0", "0"),
+        ("alltoall", "none", "-1", "N/A"),
+        ("sendrecv", "sum", "-1", "N/A"),
+    ],
+)
+def test_what_each_benchmark_says_of_itself(kind: str, operation: str, root: str, wrong: str) -> None:
+    (row,) = rows([text for _, text in alone([f"/opt/{kind}_perf", "-g", "8"])])
+    assert (row[2], row[3], row[4], row[8], row[12]) == ("float", operation, root, "0", wrong)
+
+
+@pytest.mark.parametrize(
+    ("env", "before", "last"),
+    [
+        ({}, 0, ""),
+        ({"NCCL_DEBUG": "WARN"}, 0, ""),
+        ({"NCCL_DEBUG": "INFO"}, 3, "Using network IB"),
+        ({"NCCL_DEBUG": "TRACE"}, 3, "Using network IB"),
+        ({"NCCL_DEBUG": "INFO", "NCCL_IB_DISABLE": "0"}, 3, "Using network IB"),
+        ({"NCCL_DEBUG": "INFO", "NCCL_IB_DISABLE": "1"}, 4, "Using network Socket"),
+    ],
+)
+def test_what_the_environment_says(env: dict[str, str], before: int, last: str) -> None:
+    said = [text for _, text in alone(["all_reduce_perf"], env=env)]
+    head = next(n for n, text in enumerate(said) if text.startswith("# nThread"))
+    assert head == before
+    if before:
+        assert said[0] == "p:1:1 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.7<0>"
+        assert said[before - 1] == f"p:1:1 [0] NCCL INFO {last}"
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fairway.apiserver.kubelets.containerlogs import SimulatedLog
 from fairway.cluster.store import Store
-from fairway.kube.objects import key_of
-from fairway.kube.timestamps import parse_rfc3339
+from fairway.kube.objects import Obj, key_of
+from fairway.kube.timestamps import parse_rfc3339, rfc3339
 
 BEGAN = "2026-01-05T00:00:00Z"
 
@@ -30,7 +30,8 @@ def lines(seconds: int) -> list[str]:
 
 
 def test_a_driver_says_when_it_is_done() -> None:
-    assert lines(10) == ["Creating directory NVIDIA-Linux-x86_64"]
+    assert lines(10) == lines(149) == ["Creating directory NVIDIA-Linux-x86_64"]
+    assert len(lines(150)) == 3
     assert lines(200)[-1] == "Done, now waiting for signal"
 
 
@@ -80,3 +81,57 @@ def test_mig_manager_says_what_became_of_a_configuration() -> None:
         f'time="2026-01-05T00:00:40Z" {waits}',
     ]
     assert told[1].endswith(waits)
+
+
+def events_of(name: str, *told: tuple[str, int, int, Obj]) -> list[tuple[int, str]]:
+    """What a pod of that app logged from 00:01 to 00:02, of events: message, first and last second, the rest."""
+    began = parse_rfc3339(BEGAN)
+    store = Store(now_us=began + 120 * 1_000_000)
+    made = store.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "m", "namespace": "gpu-operator", "labels": {"app": name}},
+            "spec": {"nodeName": "n", "containers": [{"name": name, "image": "i"}]},
+        }
+    )
+    for number, (message, first, last, more) in enumerate(told):
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"e{number}", "namespace": "gpu-operator"},
+            "involvedObject": {"uid": made["metadata"]["uid"]},
+            "type": "Normal",
+            "message": message,
+            "firstTimestamp": rfc3339(began + first * 1_000_000),
+            "lastTimestamp": rfc3339(began + last * 1_000_000),
+            "reportingComponent": "gpu-operator",
+        }
+        store.create({**event, **more})
+    running = {"name": name, "state": {"running": {"startedAt": "2026-01-05T00:01:00Z"}}}
+    pod = store.set_status(key_of(made), {"containerStatuses": [running]})
+    found = SimulatedLog(store, pod, name, previous=False).read()
+    return [((at - began) // 1_000_000, text) for at, text in found]
+
+
+def test_events_of_its_own_run_are_told_the_first_and_the_last_of_each() -> None:
+    found = events_of(
+        "nvidia-operator-validator",
+        ("before", 59, 59, {}),
+        ("begins", 60, 90, {}),
+        ("several", 70, 80, {}),
+        ("now", 120, 120, {}),
+        ("later", 121, 121, {}),
+        ("another's", 70, 70, {"involvedObject": {"uid": "x"}}),
+        ("of the kubelet", 70, 70, {"reportingComponent": "kubelet"}),
+        ("bad", 75, 75, {"type": "Warning"}),
+    )
+    assert found == [
+        (60, "all validations are successful"),
+        (60, "begins"),
+        (70, "several"),
+        (75, "bad"),
+        (80, "several"),
+        (90, "begins"),
+        (120, "now"),
+    ]

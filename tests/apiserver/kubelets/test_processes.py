@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from fairway.apiserver.kubelets.files import Files
 from fairway.apiserver.kubelets.interface import Invocation
+from fairway.apiserver.kubelets.invocation import Run
+from fairway.apiserver.kubelets.place import Place
 from fairway.apiserver.kubelets.simulated import SimulatedKubelet
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
@@ -40,11 +43,12 @@ class Loop:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.timers: list[Timer] = []
+        self.delays: list[float] = []
         monkeypatch.setattr(asyncio, "get_running_loop", lambda: self)
 
     def call_later(self, delay: float, call: Callable[[], None]) -> Timer:
-        assert delay > 0
         self.timers.append(Timer(call))
+        self.delays.append(delay)
         return self.timers[-1]
 
     def go_off(self) -> None:
@@ -109,6 +113,7 @@ def test_what_a_command_says_later_comes_when_the_cluster_is_there(loop: Loop) -
     store.now_us = NOW + 10 * SECOND_US
     loop.go_off()
     assert (client.out, client.codes, loop.waits) == (b"one\ntwo\n", [0], False)
+    assert set(loop.delays) == {0.1}
     process.hang_up()
     assert client.codes == [0]
 
@@ -244,6 +249,7 @@ def test_whoever_is_attached_reads_on_until_the_container_ends(loop: Loop, where
     assert client.out == b"one\ntwo\n"
     assert client.codes == [6 if where else 0]
     assert not loop.waits
+    assert set(loop.delays) == {0.5}
 
 
 def test_whoever_leaves_is_told_no_more(loop: Loop) -> None:
@@ -252,3 +258,44 @@ def test_whoever_leaves_is_told_no_more(loop: Loop) -> None:
     assert loop.waits
     process.hang_up()
     assert not loop.waits and client.codes == []
+
+
+def test_a_command_may_read_an_archive_of_all_that_fits_and_no_more() -> None:
+    """Twenty MiB: what a container's files may have, and four more."""
+    for more, codes in ((0, []), (1, [1])):
+        process, client = begun("wc", "-c", stdin=True)
+        for _ in range(20):
+            process.receive(bytes(1 << 20))
+        process.receive(bytes(more))
+        assert client.codes == codes
+        assert client.err == (b"simulated container: too much input\n" if codes else b"")
+        process.receive_end()
+        assert client.codes == (codes or [0])
+        assert client.out == (b"" if codes else b"20971520\n")
+
+
+def test_a_shell_takes_a_long_line_piece_by_piece() -> None:
+    process, client = begun("sh", stdin=True)
+    process.receive(b"echo ")
+    for _ in range(10):
+        process.receive(b"x" * 6000)
+    process.receive(b"\necho y\n")
+    assert client.out == b"x" * 60_000 + b"\ny\n" and client.codes == []
+
+
+def test_what_one_invocation_may_write_has_an_end() -> None:
+    store, pod = running()
+    run = Run(Place(pod, "c", "n", store, NOW), Files(0))
+    run.say(b"")
+    run.say(bytes(32 << 20))
+    run.say(b"x")
+    run.say(b"", is_error=True)
+    assert [(said.after_us, said.is_error, len(said.data)) for said in run.said] == [(0, False, 32 << 20)]
+    run = Run(Place(pod, "c", "n", store, NOW), Files(0), elapsed_us=5)
+    run.say(bytes((32 << 20) - 1), is_error=True)
+    run.say(b"xy")
+    run.say(b"z")
+    assert [(said.after_us, said.is_error, said.data[-1:]) for said in run.said] == [
+        (5, True, b"\0"),
+        (5, False, b"z"),
+    ]

@@ -55,6 +55,22 @@ SERVERS: dict[str, tuple[str, str, dict[str, str], str, str]] = {
         "1",
         H100,
     ),
+    "all of a card": (VLLM, "--model phi-2 --gpu-memory-utilization=1", {}, "1", H100),
+    "nothing of a card": (VLLM, "--model phi-2 --gpu-memory-utilization=0", {}, "1", H100),
+    "not a number": (VLLM, "--model phi-2 --gpu-memory-utilization=nan", {}, "1", H100),
+    "parallel by its shards": (VLLM, "--model phi-2 --tensor-parallel-size 0 --num-shard 2", {}, "1", H100),
+    "underscores and quotes": (
+        VLLM,
+        "--model 'phi-2' --max_num_seqs 6 \\ --max-num-batched-tokens=77",
+        {},
+        "1",
+        H100,
+    ),
+    "a flag after a name": (VLLM, "--model phi-2 --served-model-name --port 82 --seed", {}, "1", H100),
+    "serve and nothing": ("x", "vllm serve", {}, "1", H100),
+    "six digits": (VLLM, "--model phi-2 --max-num-seqs 999999 --port 999999", {}, "1", H100),
+    "seven digits": (VLLM, "--model phi-2 --max-num-seqs 1000000 --port 1000000", {}, "1", H100),
+    "shared cards": (VLLM, "--model phi-2", {}, "1", f"{L4}-SHARED"),
     "numbers without end": (VLLM, "--model phi-2 --max-num-seqs 9999999 --port 123456789", {}, "1", H100),
     "an instance of a card": (VLLM, "--model phi-2", {}, "1", f"{H100}-MIG-3g.40gb"),
     "too small a card": (VLLM, "--model llama-3-70b", {}, "1", L4),
@@ -89,6 +105,7 @@ def _servers() -> Iterator[str]:
             yield f"! {wrong}"
             continue
         yield f"{engine.models} context {engine.context} tokens {engine.tokens_most} at once {engine.seqs_most}"
+        yield f"room for {engine.times.cache_tokens} tokens"
         engine.started_s = 1_767_574_800.5
         for running, cached in ((0, 0), (3, 5000), (300, 90_000)):
             engine.running, engine.cached = running, cached

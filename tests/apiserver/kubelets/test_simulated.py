@@ -9,6 +9,7 @@ import pytest
 
 from fairway.apiserver.kubelets import simulated
 from fairway.apiserver.kubelets.interface import CannotConnect, Invocation, Kubelets
+from fairway.apiserver.kubelets.processes import CommandProcess, ShellProcess
 from fairway.apiserver.kubelets.simulated import SimulatedKubelet
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
@@ -71,6 +72,66 @@ def test_files_of_runs_that_are_over_are_forgotten_first(monkeypatch: pytest.Mon
     world.run(world.pod("d"), "true")
     world.run(world.pod("e"), "true")
     assert world.run(world.pod("a"), "cat /tmp/x").code == 1
+
+
+def test_files_of_256_containers_are_kept() -> None:
+    world = World()
+    for number in range(256):
+        world.run(world.pod(f"p{number}"), "echo kept > /tmp/x")
+    assert world.run(world.pod("p0"), "cat /tmp/x").out == b"kept\n"
+    world.run(world.pod("one-more"), "true")
+    # Who was entered last is not the one to go.
+    assert [world.run(world.pod(name), "cat /tmp/x").code for name in ("p0", "p2", "p1")] == [0, 0, 1]
+
+
+@pytest.mark.parametrize(("most", "is_kept"), [(35, False), (36, True)])
+def test_the_bytes_of_all_containers_have_a_limit(
+    monkeypatch: pytest.MonkeyPatch, most: int, is_kept: bool
+) -> None:
+    """Each begins with its host's name and namespace, nine bytes here, and writes one more or nothing."""
+    monkeypatch.setattr(simulated, "_MAX_FILE_BYTES", most)
+    world = World()
+    world.run(world.pod("a"), "echo 12345678 > /tmp/x")
+    world.run(world.pod("b"), "true")
+    world.run(world.pod("c"), "true")
+    assert world.run(world.pod("a"), "cat /tmp/x").code == (0 if is_kept else 1)
+    assert world.run(world.pod("b"), "cat /etc/hostname").out == b"b\n"
+
+
+def test_files_of_a_pod_that_is_gone_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulated, "_MAX_CONTAINERS", 2)
+    world = World()
+    world.run(world.pod("a"), "echo a > /tmp/x")
+    world.run(world.pod("b"), "true")
+    world.store.delete(Key("Pod", "default", "b"), grace_s=0)
+    world.run(world.pod("c"), "true")
+    assert world.run(world.pod("a"), "cat /tmp/x").out == b"a\n"
+    assert len(world.kubelet._files) == 2
+
+
+def test_a_container_knows_its_host_and_namespace() -> None:
+    world = World()
+    pod = world.pod("a")
+    script = "cat /etc/hostname /var/run/secrets/kubernetes.io/serviceaccount/namespace"
+    assert world.run(pod, script).out == b"a\ndefault"
+    named = {**world.pod("b"), "spec": {**pod["spec"], "hostname": "web"}}
+    assert world.run(named, f"{script}; hostname; printenv HOSTNAME").out == b"web\ndefaultweb\nweb\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "stdin", "is_shell"),
+    [
+        (("sh",), True, True),
+        (("/bin/bash",), True, True),
+        (("sh",), False, False),
+        (("sh", "-i"), True, False),
+        (("cat",), True, False),
+    ],
+)
+def test_which_commands_are_a_shell_to_type_into(argv: tuple[str, ...], stdin: bool, is_shell: bool) -> None:
+    world = World()
+    process = world.kubelet.exec(world.pod("a"), "c", Invocation(argv, stdin=stdin), Client())
+    assert type(process) is (ShellProcess if is_shell else CommandProcess)
 
 
 def test_a_container_that_does_not_run_cannot_be_entered() -> None:
@@ -183,6 +244,18 @@ def test_who_listens(port: int, containers: Any, want: str | None) -> None:
     assert served(port, Nodes(*containers)) == (want or REFUSED.format(port))
 
 
+def test_of_two_that_declare_a_port_the_one_that_is_up_listens() -> None:
+    ports = [{"containerPort": 80, "protocol": "UDP"}, {"containerPort": 80}, {"containerPort": 8000}]
+    down = (("web", WAITING, 0), *UP[1:])
+    assert (
+        served(80, Nodes(*down), ports=ports)
+        == "port 80 of container llm in pod team/p, simulated by Fairway"
+    )
+    assert served(80, Nodes(*UP), ports=ports).startswith("port 80 of container web")
+    assert served(8000, Nodes(*down), ports=ports).startswith("# HELP vllm:")
+    assert served(80, Nodes(*down), ports=ports[:1]) == REFUSED.format(80)
+
+
 def test_nobody_listens_before_the_nodes_are_there_or_where_the_pod_is_not() -> None:
     assert served(80, None) == REFUSED.format(80)
     other = Nodes(*UP)
@@ -219,6 +292,11 @@ def test_the_engine_of_a_run_is_kept_until_another_begins() -> None:
     again = engine("a", "2026-01-05T00:01:00Z")
     assert again is not first and engine("b", "2026-01-05T00:00:00Z") is other
     assert len(kubelet._engines) == 2
+    store.delete(Key("Pod", "team", "b"), grace_s=0)
+    engine("a", "2026-01-05T00:02:00Z")
+    assert [uid for uid, _, _ in kubelet._engines] == [
+        store.require(Key("Pod", "team", "a"))["metadata"]["uid"]
+    ]
 
 
 # What a node uses

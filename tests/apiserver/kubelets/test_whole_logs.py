@@ -140,6 +140,12 @@ def test_a_script_prints_when_it_does(state: Obj, after_s: float, want: list[Any
     assert World(SCRIPT).become(state, after_s=after_s).read() == want
 
 
+def test_a_line_in_pieces_has_the_time_of_its_first() -> None:
+    script = "printf a; sleep 5; printf b; sleep 5; echo c; printf d; sleep 5; printf e; sleep 5"
+    world = World({"command": ["sh", "-c", script]}).become(running(), after_s=20)
+    assert world.read() == [(0, "abc"), (10, "de")]
+
+
 def told(log: SimulatedLog) -> tuple[list[str], bool]:
     return [text for _, text in log.read()], log.is_over
 
@@ -240,6 +246,39 @@ def test_whoever_outgrew_a_gpu_says_so(says: str, finished_s: int, code: int, is
     world = World(GPU, annotations=annotations).become(ended(finished_s, code), after_s=99)
     found = [(when, text) for when, text in world.read() if OUT in text]
     assert [when for when, _ in found] == ([finished_s] if is_out else [])
+
+
+@pytest.mark.parametrize("where", ["requests", "limits"])
+def test_an_instance_is_outgrown_as_the_container_asks_for_it(where: str) -> None:
+    """A tenth of a card has ten gigabytes, however it was asked for."""
+    container = {"resources": {where: {"nvidia.com/mig-1g.10gb": "1"}}, "command": ["/app/server"]}
+    world = World(container, annotations={"fairway.dev/gpu-memory": "0s:5Gi,30s:20Gi"})
+    found = world.become(ended(30, 1), after_s=99).read()
+    assert [when for when, text in found if OUT in text] == [30]
+
+
+@pytest.mark.parametrize(("after_s", "count"), [(0.999999, 2), (1, 4)])
+def test_a_trainer_says_no_more_than_it_did_by_now(after_s: float, count: int) -> None:
+    trains = {"resources": {"limits": {"nvidia.com/gpu": "2"}}, "command": ["python", "train.py"]}
+    lines = World(trains).become(running(), after_s=after_s).read()
+    assert [text.rpartition(" - ")[2] for _, text in lines][2:] == ["Init COMPLETE"] * (count - 2)
+    assert len(lines) == count
+
+
+def test_a_benchmark_prints_as_time_goes_and_all_of_it_when_it_is_done() -> None:
+    command = {"command": ["all_reduce_perf", "-g", "8"], "resources": {"limits": {"nvidia.com/gpu": "8"}}}
+    labels = {"node.kubernetes.io/instance-type": "p5.48xlarge"}
+    world = World(command, {**NODE, "metadata": {"name": "n", "labels": labels}})
+    capacity = {"nvidia.com/gpu": "8"}
+    world.store.set_status(Key("Node", "", "n"), {"capacity": capacity, "allocatable": capacity})
+    whole = world.become(ended(0), after_s=999).read()
+    assert whole[0][0] == 1 and len({when for when, _ in whole}) == 2
+    assert world.become(running(), after_s=0.999999).read() == []
+    assert world.become(running(), after_s=1).read() == [line for line in whole if line[0] == 1]
+    last = whole[-1][0]
+    assert world.become(running(), after_s=last).read() == whole
+    assert world.become(running(), after_s=last - 0.000001).read() == [line for line in whole if line[0] == 1]
+    assert world.become(ended(1, 1), after_s=999).read() == [line for line in whole if line[0] == 1]
 
 
 def test_whoever_shares_a_gpu_may_lack_what_neighbours_have() -> None:

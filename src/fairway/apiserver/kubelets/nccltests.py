@@ -22,6 +22,7 @@ from fairway.catalog.nodegpus import NodeGpus, gpus_of_node
 from fairway.cluster.store import Store
 from fairway.devices import collectives
 from fairway.devices.collectives import Place
+from fairway.kube.integers import natural
 from fairway.kube.objects import Key, Obj, labels_of, meta_of, name_of, spec_of, status_of
 from fairway.kube.podrequests import container_requests
 from fairway.kube.resources import NVIDIA_GPU
@@ -37,6 +38,7 @@ _SIZE: Final = re.compile(r"(\d{1,12})([KMG]?)")
 # Rows of one table: from bytes to the largest that fits a card, by factors of two.
 _ROWS_MOST: Final = 64
 _RANKS_MOST: Final = 16_384
+_NUMBER_MOST: Final = 999_999
 _DEFAULTS: Final = {
     "-b": "32M",
     "-e": "32M",
@@ -95,8 +97,8 @@ def _asked(words: Sequence[str], environment: dict[str, str]) -> _Asked | None:
     before, after = words[:at], list(words[at + 1 :])
     processes = 1
     for word, value in pairwise(before):
-        if word in ("-np", "-n", "--np", "-c") and value.isdecimal():
-            processes = int(value[:6])
+        if word in ("-np", "-n", "--np", "-c"):
+            processes = _number(value)
         elif word == "-x" and "=" in value:
             name, _, said = value.partition("=")
             environment[name] = said
@@ -174,7 +176,7 @@ def _why_tcp(asked: _Asked, members: Sequence[_Member]) -> str:
 
 
 def _number(text: str) -> int:
-    return max(int(text[:6]), 1) if text.isdecimal() else 1
+    return min(natural(text) or 1, _NUMBER_MOST)
 
 
 def _bytes(text: str) -> int:
@@ -223,14 +225,13 @@ def _head(asked: _Asked, members: Sequence[_Member], place: Place) -> Iterator[s
     yield "# Using devices"
     rank = 0
     for number, member in enumerate(members):
-        for slot in range(member.asks):
-            if rank < place.ranks:
-                product = member.gpus.product.replace("-", " ") if member.gpus.product else place.model.name
-                yield (
-                    f"#  Rank {rank:>2} Group  0 Pid {300 + 100 * number + slot:>6} on {name_of(member.pod):>10} "
-                    f"device {slot:>2} [0x{0x10 + 8 * slot:02x}] {product}"
-                )
-                rank += 1
+        product = member.gpus.product.replace("-", " ") or place.model.name
+        for slot in range(min(member.asks, place.ranks - rank)):
+            yield (
+                f"#  Rank {rank:>2} Group  0 Pid {300 + 100 * number + slot:>6} on {name_of(member.pod):>10} "
+                f"device {slot:>2} [0x{0x10 + 8 * slot:02x}] {product}"
+            )
+            rank += 1
     yield "#"
     yield f"#{'':61} out-of-place                       in-place          "
     columns = f"{'time':>8}{'algbw':>8}{'busbw':>8}{'#wrong':>7}"
