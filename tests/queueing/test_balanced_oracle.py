@@ -40,12 +40,14 @@ class _Ask(NamedTuple):
         return self.count // self.size
 
 
-def _found(free: Free, ask: _Ask, *, balanced: bool) -> Placed | None:
+def _found(free: Free, ask: _Ask, *, balanced: bool, likes: str = "") -> Placed | None:
+    """`likes`: a host that is preferred."""
     nodes = [
         TopologyNode(
             values[-1], dict(zip(LEVELS, values, strict=True)), (), {"gpu": 1000 * count, "pods": 50}, True
         )
-        for values, count in free.items()
+        # The order in which nodes are told decides nothing.
+        for values, count in sorted(free.items(), reverse=True)
     ]
     topology = FlavorTopology(Topology("dc", LEVELS), ResourceFlavor("f", {}, (), (), "dc"), nodes, {})
     wish: dict[str, Any] = {"preferred": LEVELS[ask.level], "podSetGroupName": "g"}
@@ -61,7 +63,10 @@ def _found(free: Free, ask: _Ask, *, balanced: bool) -> Placed | None:
             "name": name,
             "count": count,
             "template": {
-                "spec": {"containers": [{"name": "c", "resources": {"requests": {"gpu": f"{gpus}"}}}]}
+                "spec": {
+                    "containers": [{"name": "c", "resources": {"requests": {"gpu": f"{gpus}"}}}],
+                    **_preferring(likes),
+                }
             },
             "topologyRequest": topology_request,
         }
@@ -69,7 +74,7 @@ def _found(free: Free, ask: _Ask, *, balanced: bool) -> Placed | None:
     ]
     shape = new_shape(raw, Transformations())
     requests = [PodSetRequest(p, p.count, "f", is_implied=False) for p in shape.pod_sets]
-    gates, _ = gates_from({"TASBalancedPlacement": balanced})
+    gates, _ = gates_from({"TASBalancedPlacement": balanced, "TASRespectNodeAffinityPreferred": bool(likes)})
     results = find_for_flavor(topology, requests, workload_of(), DEFAULT_SEARCH, {}, gates)
     hosts = {
         name: {d.values[0]: d.pods for d in result.assignment.domains}
@@ -79,6 +84,14 @@ def _found(free: Free, ask: _Ask, *, balanced: bool) -> Placed | None:
     if "workers" not in hosts:
         return None
     return hosts["workers"], next(iter(hosts.get("leader", {"": 1})))
+
+
+def _preferring(host: str) -> dict[str, Any]:
+    if not host:
+        return {}
+    chosen = [{"key": LEVELS[-1], "operator": "In", "values": [host]}]
+    term = {"weight": 9, "preference": {"matchExpressions": chosen}}
+    return {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
 
 # The reading: every domain has room for pods and slices, alone and beside the leader.
@@ -235,6 +248,15 @@ def _world(draw: Random) -> Free:
     }
 
 
+def _expected(free: Free, ask: _Ask) -> tuple[Placed | None, bool]:
+    """Slices on hosts, and whether they are balanced."""
+    want = _balanced(free, ask)
+    if want is None:
+        return _found(free, ask, balanced=False), False
+    given, leading = want
+    return ({d[-1]: n * ask.size for d, n in given.items()}, leading[-1] if leading else ""), True
+
+
 @pytest.mark.parametrize("seed", range(36))
 def test_balanced_pods_are_where_every_way_was_tried(seed: int) -> None:
     draw = Random(seed)
@@ -243,13 +265,8 @@ def test_balanced_pods_are_where_every_way_was_tried(seed: int) -> None:
     for level, size, leader in product((2, 1), (1, 2, 3), (0, 1, 2)):
         for slices in range(1, min(total // size, 9) + 1):
             ask = _Ask(slices * size, size, level, 2, leader)
-            want = _balanced(free, ask)
-            if want is None:
-                expected = _found(free, ask, balanced=False)
-            else:
-                given, leading = want
-                balanced += 1
-                expected = {d[-1]: n * size for d, n in given.items()}, leading[-1] if leading else ""
+            expected, is_balanced = _expected(free, ask)
+            balanced += is_balanced
             assert _found(free, ask, balanced=True) == expected, (free, ask)
     assert balanced or max(free.values()) == 0
 
@@ -273,3 +290,49 @@ def test_balanced_racks_of_a_block(seed: int) -> None:
                 assert slice_level == 1 or pods % size == 0
             assert by_rack == {d[1][1:]: n * size for d, n in want[0].items()}, (free, ask)
             assert found[1][1:3] == (want[1][1][1:] if leader else ""), (free, ask)
+
+
+def _racks(*racks: tuple[int, ...]) -> Free:
+    return {
+        ("b0", f"r0{r}", f"h0{r}{h}"): count for r, rack in enumerate(racks) for h, count in enumerate(rack)
+    }
+
+
+@pytest.mark.parametrize(
+    ("free", "ask"),
+    [
+        # With 2 on each host too little is left beside a leader; with 1 the host of 3 is there, too, and leads.
+        (_racks((6, 4, 3), (5,)), _Ask(14, 2, 1, 2, 1)),
+        # Two sets of hosts have just enough: that counts which has its leader before the last of them.
+        (_racks((4, 4, 3, 5, 3, 6)), _Ask(15, 1, 2, 2, 2)),
+        # A rack without a host that is large enough for the leader; its own hosts are told apart all the same.
+        (_racks((4, 2), (5, 2), (3,)), _Ask(5, 1, 1, 2, 4)),
+        # As few racks as it takes, and of those as even ones.
+        (_racks((1, 4, 5, 4), (4, 2), (5, 0, 5, 3)), _Ask(12, 3, 1, 2, 1)),
+        (_racks((2, 0, 3), (2, 2)), _Ask(2, 1, 2, 2, 2)),
+        (_racks((4, 5, 3, 3), (0,), (4, 3)), _Ask(15, 3, 1, 2, 1)),
+    ],
+)
+def test_balanced_pods_in_worlds_that_are_hard(free: Free, ask: _Ask) -> None:
+    expected, is_balanced = _expected(free, ask)
+    assert is_balanced and _found(free, ask, balanced=True) == expected
+
+
+@pytest.mark.parametrize(
+    ("hosts", "likes", "wanted"),
+    [
+        ((1, 3, 3), "", {"h001": 2, "h002": 2}),
+        ((0, 3, 3), "h002", {"h001": 2, "h002": 2}),
+        # A host that is preferred comes first. Where it is full, or has less than each is to have, it ends the search
+        # for an even way: what fits best it is.
+        ((0, 3, 3), "h000", {"h001": 3, "h002": 1}),
+        ((1, 3, 3), "h000", {"h000": 1, "h001": 3}),
+        ((2, 3, 3), "h000", {"h000": 2, "h001": 2}),
+        ((3, 3, 2), "h002", {"h000": 2, "h002": 2}),
+    ],
+)
+def test_what_is_preferred_and_what_is_even(
+    hosts: tuple[int, ...], likes: str, wanted: dict[str, int]
+) -> None:
+    found = _found(_racks(hosts), _Ask(4, 1, 2, 2, 0), balanced=True, likes=likes)
+    assert found is not None and found[0] == wanted

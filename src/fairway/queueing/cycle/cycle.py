@@ -216,7 +216,6 @@ class _Cycle:
             entry.assignment.set_mode(Mode.DEFERRED_FIT)
         usage = entry.usage()
         check = self._departures.fits_without(queue, usage, entry.targets)
-        entry.nomination = None
         if overlaps:
             entry.recomputation = self._verdict(entry, check)
         return usage, check == FitsCheck.OK
@@ -282,9 +281,8 @@ class _Cycle:
             eviction_of(self.accounts, entry.workload, path, target) for target in targets
         )
         entry.scan = None
-        if targets:
-            entry.message += f". Pending the preemption of {len(targets)} workload(s)"
-            entry.requeue_reason = RequeueReason.PENDING_PREEMPTION
+        entry.message += f". Pending the preemption of {len(targets)} workload(s)"
+        entry.requeue_reason = RequeueReason.PENDING_PREEMPTION
 
     def _is_variant(self, entry: Entry) -> bool:
         return self.gates.concurrent_admission and is_variant(entry.workload.obj)

@@ -319,7 +319,7 @@ def _refusal(
     attempts: list[Attempt],
 ) -> str:
     """Why a flavor is not even tried; empty where it is."""
-    if search.nomination and _skips_by_nomination(search, members, flavor, resource):
+    if not _was_nominated(search, members, flavor, resource):
         return (
             f"skipping flavor {flavor} as it is not found in the nomination mapping for resource {resource}"
         )
@@ -352,17 +352,13 @@ def _refusal(
     return reason
 
 
-def _skips_by_nomination(
-    search: FlavorSearch, members: Sequence[_Member], flavor: str, resource: str
-) -> bool:
-    gates = search.accounts.gates
-    respects = gates.recompute_assignment_upon_preemption_targets_overlap or (
-        gates.topology_aware_scheduling and gates.tas_recompute_assignment_within_scheduling_cycle
-    )
-    if not respects or search.nomination is None:
-        return False
+def _was_nominated(search: FlavorSearch, members: Sequence[_Member], flavor: str, resource: str) -> bool:
+    """Or there was no nomination before this one in the cycle."""
+    nomination = search.nomination
+    if nomination is None:
+        return True
     names = (search.workload.shape.pod_sets[m.at].name for m in members)
-    return not any(search.nomination.get(name, {}).get(resource) == flavor for name in names)
+    return any(nomination.get(name, {}).get(resource) == flavor for name in names)
 
 
 def _try_flavor(

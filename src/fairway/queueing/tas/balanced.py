@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cmp_to_key
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairway.queueing.tas.capacity import Plan, fill_up
 from fairway.queueing.tas.levels import LevelFit
@@ -24,11 +23,14 @@ _NOT_PLACED: Final = "TAS Balanced Placement: Not all slices or leaders could be
 
 
 class _Greedy(NamedTuple):
-    """Taking the largest domains first: how many it takes, and the last of each kind."""
+    """Taking the largest domains first: the one with the leader, and the others."""
 
-    used: int
-    last_with_leader: Domain | None
-    last: Domain | None
+    leading: list[Domain]
+    others: list[Domain]
+
+    @property
+    def used(self) -> int:
+        return len(self.leading) + len(self.others)
 
 
 def place_balanced(topology: FlavorTopology, plan: Plan) -> LevelFit | None:
@@ -46,36 +48,28 @@ def place_balanced(topology: FlavorTopology, plan: Plan) -> LevelFit | None:
 
 
 def _greedy(domains: Sequence[Domain], plan: Plan) -> _Greedy | None:
-    slices_left, leaders_left, count = plan.slices, plan.leaders, 0
-    last_with_leader = last = None
-    at = 0
-    if plan.leaders > 0:
-        ranked = sorted_with_leader(domains, plan, least_free=False)
-        while leaders_left > 0 and at < len(ranked) and ranked[at].leaders > 0:
-            count += 1
-            last_with_leader = ranked[at]
-            leaders_left -= ranked[at].leaders
-            slices_left -= ranked[at].slices_with_leader
-            at += 1
-        domains = ranked[at:]
-    if leaders_left > 0:
+    ranked = sorted_with_leader(domains, plan, least_free=False)
+    leading: list[Domain] = ranked[: plan.leaders]
+    others: list[Domain] = []
+    if sum(domain.leaders for domain in leading) < plan.leaders:
         return None
-    for domain in sorted_without_leader(domains, plan, least_free=False):
+    slices_left = plan.slices - sum(domain.slices_with_leader for domain in leading)
+    for domain in sorted_without_leader(ranked[plan.leaders :], plan, least_free=False):
         if slices_left <= 0 or domain.slices <= 0:
             break
-        count += 1
-        last = domain
+        others.append(domain)
         slices_left -= domain.slices
-    return None if slices_left > 0 else _Greedy(count, last_with_leader, last)
+    return None if slices_left > 0 else _Greedy(leading, others)
 
 
-def _threshold(plan: Plan, greedy: _Greedy) -> int:
-    threshold = plan.slices // greedy.used
-    if greedy.last_with_leader is not None:
-        threshold = min(threshold, greedy.last_with_leader.slices_with_leader)
-    if greedy.last is not None:
-        threshold = min(threshold, greedy.last.slices)
-    return threshold
+def _thresholds(plan: Plan, greedy: _Greedy) -> Sequence[int]:
+    """What each domain takes at least, and what the last one could take beside the leader where that is less."""
+    threshold = min([plan.slices // greedy.used, *(domain.slices_with_leader for domain in greedy.leading)])
+    if not greedy.others:
+        return (threshold,)
+    last = greedy.others[-1]
+    threshold = min(threshold, last.slices)
+    return tuple(dict.fromkeys((threshold, min(threshold, last.slices_with_leader))))
 
 
 def _best_siblings(topology: FlavorTopology, plan: Plan) -> tuple[list[Domain], int]:
@@ -83,54 +77,42 @@ def _best_siblings(topology: FlavorTopology, plan: Plan) -> tuple[list[Domain], 
     best: list[Domain] = []
     best_threshold = best_count = 0
     for siblings in _sibling_groups(topology, plan.requested_level):
-        candidates = [domain.copy() for domain in siblings]
-        lower = candidates
+        lower = siblings
         if plan.requested_level < plan.slice_level:
-            lower = [child for domain in candidates for child in domain.children]
+            lower = [child for domain in siblings for child in domain.children]
         greedy = _greedy(lower, plan)
         if greedy is None or greedy.used == 0:
             continue
-        threshold = _threshold(plan, greedy)
-        reserved = threshold
-        if plan.leaders > 0 and greedy.last is not None:
-            reserved = min(threshold, greedy.last.slices_with_leader)
-        _prune(candidates, plan, threshold)
-        after = _greedy(candidates, plan)
-        if after is None and reserved < threshold:
-            if reserved <= 0 or reserved < best_threshold:
-                continue
-            threshold = reserved
+        for threshold in _thresholds(plan, greedy):
             candidates = [domain.copy() for domain in siblings]
             _prune(candidates, plan, threshold)
             after = _greedy(candidates, plan)
-        if after is None:
-            continue
-        if threshold > best_threshold or (threshold == best_threshold and after.used < best_count):
-            best, best_threshold, best_count = candidates, threshold, after.used
+            if after is None:
+                continue
+            if threshold > best_threshold or (threshold == best_threshold and after.used < best_count):
+                best, best_threshold, best_count = candidates, threshold, after.used
     return best, best_threshold
 
 
 def _sibling_groups(topology: FlavorTopology, level: int) -> list[list[Domain]]:
     if level == 0:
-        return [sorted(topology.per_level[0].values(), key=lambda d: d.values)]
+        return [list(topology.per_level[0].values())]
     above = sorted(topology.per_level[level - 1].values(), key=lambda d: d.values)
     return [domain.children for domain in above]
 
 
 def _prune(domains: Sequence[Domain], plan: Plan, threshold: int) -> None:
-    needs_leader = plan.leaders > 0
     for domain in domains:
         for child in domain.children:
-            _prune_below(child, threshold, needs_leader)
-    for domain in domains:
+            _prune_below(child, threshold)
         fill_up(domain, plan, plan.requested_level, {})
-        _prune_below(domain, threshold, needs_leader)
+        _prune_below(domain, threshold)
 
 
-def _prune_below(domain: Domain, threshold: int, needs_leader: bool) -> None:
+def _prune_below(domain: Domain, threshold: int) -> None:
     if domain.slices < threshold:
         _clear(domain)
-    elif needs_leader and domain.leaders > 0 and domain.slices_with_leader < threshold:
+    elif domain.leaders > 0 and domain.slices_with_leader < threshold:
         _clear_leader(domain)
 
 
@@ -156,21 +138,17 @@ def _fewest_domains(domains: Sequence[Domain], plan: Plan, *, by_entropy: bool) 
     greedy = _greedy(domains, plan)
     if greedy is None:
         return None
-    if by_entropy:
-        ordered = sorted(domains, key=cmp_to_key(_by_capacity_and_entropy))
-    else:
-        ordered = sorted(domains, key=lambda d: d.values)
     most = greedy.used
-    ways: list[dict[int, dict[int, list[Domain]]]] = [{} for _ in range(most + 1)]
-    ways[0][plan.leaders] = {plan.slices * plan.slice_size: []}
-    for domain in ordered:
+    ways: list[dict[int, dict[int, list[Domain]]]] = [{plan.leaders: {plan.slices * plan.slice_size: []}}]
+    ways.extend({} for _ in range(most))
+    for domain in sorted(domains, key=_capacity_and_entropy if by_entropy else _name):
         for used in range(most, 0, -1):
             for leaders in sorted(ways[used - 1]):
-                for pods in sorted(ways[used - 1][leaders]):
+                for pods, before in ways[used - 1][leaders].items():
                     if leaders <= 0 and pods <= 0:
                         continue
-                    way = [*ways[used - 1][leaders][pods], domain]
-                    if leaders > 0 and domain.leaders > 0:
+                    way = [*before, domain]
+                    if min(leaders, domain.leaders) > 0:
                         after = ways[used].setdefault(leaders - domain.leaders, {})
                         after.setdefault(pods - domain.pods_with_leader, way)
                     if domain.slices > 0:
@@ -189,40 +167,24 @@ def _place_slices(domains: Sequence[Domain], plan: Plan, threshold: int) -> list
         return _BELOW_THRESHOLD
     ranked = sorted_with_leader(chosen, plan, least_free=False)
     extra = plan.slices - len(ranked) * threshold
-    leaders_left = plan.leaders
-    more = 0
-    for domain in ranked:
-        if leaders_left > 0:
-            more = min(domain.slices_with_leader - threshold, extra)
-            leaders_left -= 1
-        elif extra > 0:
-            more = min(domain.slices - threshold, extra)
-            domain.leaders = 0
-        else:
-            domain.leaders = 0
-            more = 0
+    for index, domain in enumerate(ranked):
+        room = domain.slices_with_leader if index < plan.leaders else domain.slices
+        more = min(room - threshold, extra)
         domain.slices = domain.slices_with_leader = threshold + more
-        domain.pods = domain.slices * plan.slice_size
-        domain.pods_with_leader = domain.pods - domain.leaders
         extra -= more
-    return _NOT_PLACED if extra > 0 or leaders_left > 0 else ranked
+    return _NOT_PLACED if extra > 0 else ranked
 
 
-def _by_capacity_and_entropy(a: Domain, b: Domain) -> int:
-    if a.leaders != b.leaders:
-        return b.leaders - a.leaders
-    if a.slices_with_leader != b.slices_with_leader:
-        return b.slices_with_leader - a.slices_with_leader
-    of_a, of_b = _entropy(a.children), _entropy(b.children)
-    if of_a != of_b:
-        return 1 if of_b > of_a else -1
-    return (a.values > b.values) - (a.values < b.values)
+def _name(domain: Domain) -> tuple[Any, ...]:
+    return domain.values
+
+
+def _capacity_and_entropy(domain: Domain) -> tuple[Any, ...]:
+    return -domain.leaders, -domain.slices_with_leader, -_entropy(domain.children), domain.values
 
 
 def _entropy(domains: Sequence[Domain]) -> float:
     total = sum(d.pods for d in domains)
-    if total == 0:
-        return 0.0
     entropy = 0.0
     for domain in domains:
         if domain.pods > 0:
