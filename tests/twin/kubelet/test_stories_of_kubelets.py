@@ -17,6 +17,7 @@ from fairway.kube.objects import Key, Obj
 from fairway.twin import faults
 from fairway.twin.faults import Faults
 from fairway.twin.kubelet.component import Kubelet
+from fairway.twin.kubelet.stores import Store
 from fairway.twin.latency import NONE, Latency
 from fairway.twin.nodelifecycle import NodeLifecycle
 from fairway.twin.podgc import PodGarbageCollector
@@ -37,8 +38,10 @@ S = 1_000_000
 class World(Watched):
     """Kubelets alone; `cares`: with the controllers that look after nodes and their pods."""
 
-    def __init__(self, *objects: Obj, slow: Latency = SLOW, cares: bool = False) -> None:
-        self.kubelet = Kubelet()
+    def __init__(
+        self, *objects: Obj, slow: Latency = SLOW, cares: bool = False, stores: tuple[Store, ...] = ()
+    ) -> None:
+        self.kubelet = Kubelet(stores=stores)
         made: list[Any] = [Faults(), self.kubelet]
         if cares:
             made += [NodeLifecycle(), TaintEviction(), PodGarbageCollector()]
@@ -67,6 +70,11 @@ class World(Watched):
         for name, state in self.kubelet.nodes.items():
             used = {what: amount for what, amount in state.used.items() if amount}
             yield f"{name}: {len(state.pods)} pods use {used}"
+
+
+def noted(lines: Iterator[str]) -> Iterator[str]:
+    """What is noted and when, without what is written."""
+    return (line for line in lines if line.startswith(("==", "noted")))
 
 
 def at(seconds: float) -> int:
@@ -295,6 +303,109 @@ def resized() -> Iterator[str]:
     yield from world.patch("p", {"spec": {"containers": [asking("3500m")]}}).until(152)
     yield from world.delete("n", "Node").until(300)
     yield from world.ends()
+
+
+def wishes() -> Iterator[str]:
+    """Several containers and pods that want other amounts: in turn, again, with a reason that changes, for nothing."""
+
+    def asking(name: str, cpu: str, memory: str = "", limit: str = "", **extra: Any) -> Obj:
+        requests = {"cpu": cpu, **({"memory": memory} if memory else {})}
+        resources: Obj = {"requests": requests, **({"limits": {"memory": limit}} if limit else {})}
+        return container(name, "sleep 5000", resources=resources, **extra)
+
+    def wish(name: str, *wanted: Obj, field: str = "containers") -> World:
+        return world.patch(name, {"spec": {field: list(wanted)}})
+
+    restart = {
+        "restartPolicy": "Always",
+        "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}],
+    }
+    more: dict[str, Any] = {"restartPolicy": "Always", "meta": {"generation": 1}}
+    says = {"memory-usage.b": "0s:1Gi,5m:2Gi,10m:1Gi", "memory-usage.a": "0s:1Gi,10m:512Mi"}
+    world = World(
+        node(cpu="6"),
+        pod(
+            "many",
+            asking("a", "1", "2Gi", "3Gi"),
+            asking("b", "1", "2Gi", "4Gi"),
+            initContainers=[asking("s", "500m", **restart)],
+            says=says,
+            **more,
+        ),
+        pod("low", asking("c", "2"), **more),
+        pod("high", asking("d", "1"), priority=5, **more),
+    )
+    yield from world.until(10)
+    # Granted at once: the second of two containers.
+    yield from wish("many", asking("a", "1", "2Gi", "3Gi"), asking("b", "1100m", "2Gi", "4Gi")).until(20)
+    yield from wish("low", asking("c", "3")).until(25)
+    yield from wish("high", asking("d", "2500m")).until(30)
+    # Again, for something else; then a label, which asks for nothing; then what shrinks makes room for one.
+    yield from wish("low", asking("c", "2900m")).until(35)
+    yield from world.patch("low", {"metadata": {"labels": {"a": "b"}}}).until(40)
+    yield from wish("many", asking("s", "300m", **restart), field="initContainers").until(60)
+    yield from wish("high", asking("d", "1500m")).until(80)
+    # A node that has more is noticed when it is time to try again.
+    status = world.twin.store.require(Key("Node", "", "n"))["status"]
+    allocatable = {**status["allocatable"], "cpu": "7"}
+    world.twin.store.set_status(Key("Node", "", "n"), {**status, "allocatable": allocatable})
+    world.twin.wake()
+    yield from world.until(400)
+    # Two limits below what is used, then one, then none.
+    yield from wish("many", asking("a", "1", "256Mi", "512Mi"), asking("b", "1", "1Gi", "1Gi")).until(620)
+    yield from wish("high", asking("d", "3")).until(640)
+    # Who waits and goes, who wishes while it goes, and who takes it back.
+    yield from world.delete("high", grace_s=20).until(645)
+    yield from wish("high", asking("d", "1")).until(700)
+    yield from wish("low", asking("c", "6500m")).until(710)
+    yield from wish("low", asking("c", "2900m")).until(720)
+    yield from wish("low", asking("c", "2500m", "1Gi")).until(730)
+    yield from world.ends()
+
+
+def fetched() -> Iterator[str]:
+    """Models from two stores: by many at one time, from a node's cache, by name and by argument; some are stopped.
+    Only what is noted is told."""
+    gb, mb = 10**9, 10**6
+    models = (("m/a", 6 * gb), ("m/b", 3 * gb))
+    stores = (Store("hub", gb, 600 * mb, 8 * gb, models), Store("far", 100 * mb, 0, 0, (("m/c", gb),)))
+    world = World(node(), node("m"), slow=latency(container_start=0.5, container_relist=0.7), stores=stores)
+
+    def fetching(name: str, model: str, on: str = "n", load: str = "load", **extra: Any) -> Obj:
+        says = {f"weights.{load}": model, "run-time": "300s", "run-time.load": "7s", **extra.pop("says", {})}
+        return pod(name, container("main"), initContainers=[container(load)], says=says, nodeName=on, **extra)
+
+    world.apply(fetching("a-n", "m/a"), fetching("a-m", "m/a", "m"), fetching("with", "m/a"))
+    world.apply(fetching("far", "m/c"), fetching("unknown", "m/z"))
+    storage = fetching("said", "", load="storage-initializer")
+    storage["spec"]["initContainers"][0]["args"] = ["m/b", "/mnt/models"]
+    del storage["metadata"]["annotations"]["fairway.dev/weights.storage-initializer"]
+    again = fetching("nothing", "", load="storage-initializer")
+    again["spec"]["initContainers"][0]["args"] = ["m/b"]
+    side = fetching("side", "m/b", restartPolicy="Always")
+    side["spec"]["initContainers"][0]["restartPolicy"] = "Always"
+    own = pod("own", container("load"), says={"weights.load": "m/b", "run-time": "20s"})
+    yield from noted(world.apply(storage, again, side, own).until(12))
+    # One is killed and fetches again, one is told to go and has it before that, one goes at once.
+    world.apply(fetching("killed", "m/b", "m", restartPolicy="OnFailure"))
+    world.apply(fetching("going", "m/c", says={"stop-time.load": "never"}, terminationGracePeriodSeconds=60))
+    world.apply(fetching("forced", "m/c"), fetching("stopped", "m/c", says={"stop-time.load": "3s"}))
+    faults.kill_container(world.twin, Key("Pod", "default", "killed"), at(14), container="load")
+    yield from noted(world.until(15))
+    world.delete("going").delete("stopped")
+    yield from noted(world.until(16))
+    yield from noted(world.delete("forced", grace_s=0).until(40))
+    # The first is there still; what others used since takes its place; another machine of the name has nothing.
+    yield from noted(world.apply(fetching("there", "m/a")).until(50))
+    yield from noted(world.apply(fetching("b-n", "m/b")).until(60))
+    yield from noted(world.apply(fetching("a-again", "m/a")).until(80))
+    faults.fail_node(world.twin, "m", at(85), 20 * S)
+    yield from noted(world.apply(fetching("lost", "m/b", "m"), fetching("beside", "m/b")).until(120))
+    yield from noted(world.delete("m", "Node").until(121))
+    yield from noted(world.apply(node("m"), fetching("anew", "m/a", "m")).until(140))
+    yield from world.ends()
+    (hub, far) = world.kubelet.stores.lines if world.kubelet.stores is not None else ()
+    yield f"{sorted(map(str, hub.caches.values()))}, {far.caches}, {hub.begun}, {far.begun}"
 
 
 def squeezed() -> Iterator[str]:
@@ -670,7 +781,7 @@ def evicted() -> Iterator[str]:
 
 
 TOLD: tuple[Callable[[], Iterator[str]], ...] = (
-    *(lives, images, probed, leaving, refused, settings, resized, squeezed, work),
+    *(lives, images, probed, leaving, refused, settings, resized, wishes, squeezed, fetched, work),
     *(members, shared, broken_stack, gated, varying, adopted, cut_off),
     *(crashes, silence, most_silent, switched_off, evicted),
 )

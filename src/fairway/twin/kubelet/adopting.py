@@ -125,7 +125,7 @@ def _go_on(k: Kubelet, pod: PodState) -> None:
             starting.restart(k, pod, i)
         else:
             waits = True
-    if waits and pod.sandbox_since_us >= 0:
+    if waits and pod.sandbox_since_us != NO_TIME:
         starting.start_next(k, pod, k.nodes[pod.node], k.loop.now_us)
     elif waits:
         starting.begin(k, pod, k.nodes[pod.node])

@@ -81,7 +81,7 @@ def leave(k: Kubelet, pod: PodState, *, is_done: bool) -> None:
 
 def _wait(k: Kubelet, pod: PodState, gang: Gang, members: Members) -> None:
     state, behaviour = pod.containers[pod.plan.init_count], pod.plan.behaviours[pod.plan.init_count]
-    if behaviour.run is None or state.stalled_us >= 0 or state.state != RUNNING or pod.is_stopping:
+    if behaviour.run is None or state.stalled_us != NO_TIME or state.state != RUNNING or pod.is_stopping:
         return
     now_us = k.loop.now_us
     if state.exit_ticket:
@@ -100,7 +100,7 @@ def _wait(k: Kubelet, pod: PodState, gang: Gang, members: Members) -> None:
 def _go_on(k: Kubelet, pod: PodState) -> None:
     i = pod.plan.init_count
     state = pod.containers[i]
-    if state.stalled_us < 0 or state.state != RUNNING or pod.is_stopping:
+    if state.stalled_us == NO_TIME or state.state != RUNNING or pod.is_stopping:
         return
     now_us, put_off = k.loop.now_us, state.put_off
     waited_us = now_us - state.stalled_us
@@ -122,5 +122,5 @@ def _go_on(k: Kubelet, pod: PodState) -> None:
 def settle_wait(k: Kubelet, pod: PodState, until_us: int) -> None:
     """Count what the wait for others held without doing anything."""
     state = pod.containers[pod.plan.init_count]
-    if state.stalled_us >= 0:
+    if state.stalled_us != NO_TIME:
         k.progress.totals.waited_gpu_us += (until_us - state.stalled_us) * pod.plan.gpu_milli

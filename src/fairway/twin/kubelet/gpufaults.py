@@ -14,6 +14,7 @@ from fairway.kube.objects import Key, spec_of
 from fairway.kube.timestamps import SECOND_US
 from fairway.twin.kubeevents import WARNING
 from fairway.twin.kubelet.states import RUNNING, Ended, NodeState, PodState
+from fairway.twin.loop import NO_TIME
 
 if TYPE_CHECKING:
     from fairway.twin.kubelet.component import Kubelet
@@ -70,7 +71,7 @@ def fails_to_start(k: Kubelet, pod: PodState, i: int, node: NodeState) -> bool:
     state, now_us = pod.containers[i], k.loop.now_us
     why = _UNSATISFIED.format(needed)
     state.resumed_us = state.work_us = 0
-    state.work_from_us, state.stalled_us, state.state = now_us, -1, RUNNING
+    state.work_from_us, state.stalled_us, state.state = now_us, NO_TIME, RUNNING
     state.exit_at = Ended(_START_ERROR, "StartError", why, now_us, now_us)
     state.exit_ticket = k.loop.at(now_us + k.relist_delay(pod), k.h_exit, (pod.uid, i))
     k.tell_of(pod, i, WARNING, "Failed", f"Error: {why}")

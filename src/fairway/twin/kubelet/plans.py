@@ -160,7 +160,7 @@ class Plans:
             return self._by_content(spec)
         at = (
             id(containers),
-            id(inits) if inits else 0,
+            id(inits),
             spec.get("restartPolicy"),
             spec.get("terminationGracePeriodSeconds"),
             spec.get("activeDeadlineSeconds"),

@@ -80,7 +80,7 @@ def on_domain(k: Kubelet, _change: Change) -> None:
     now_us = k.loop.now_us
     for uid in list(k.preparing):
         pod = k.pods.get(uid)
-        if pod is None or pod.prepares_since_us < 0:
+        if pod is None or pod.prepares_since_us == NO_TIME:
             del k.preparing[uid]
         else:
             at_us = _next_try_us(pod.prepares_since_us, now_us)

@@ -202,11 +202,9 @@ def on_resize(k: Kubelet, uid: str) -> None:
         return
     waits = False
     for i, state in enumerate(pod.containers):
-        if state.actual is None:
+        if state.actual is None or state.state != RUNNING:
             continue
-        if state.state != RUNNING:
-            state.actual = None
-        elif _needs_restart(pod, i, state.actual, obj):
+        if _needs_restart(pod, i, state.actual, obj):
             waits = True
             if not state.is_resizing:
                 state.is_resizing = True

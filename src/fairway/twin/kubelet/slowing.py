@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway.twin.kubelet.states import RUNNING, PodState
+from fairway.twin.loop import NO_TIME
 
 if TYPE_CHECKING:
     from fairway.twin.kubelet.component import Kubelet
@@ -18,7 +19,7 @@ def stretch(k: Kubelet, pod: PodState, milli: int) -> bool:
     """The rest of the main container's run takes so many thousandths of what it would; whether it has one."""
     i = pod.plan.init_count
     state = pod.containers[i]
-    if state.state != RUNNING or state.exit_at is None or state.stalled_us >= 0 or pod.is_stopping:
+    if state.state != RUNNING or state.exit_at is None or state.stalled_us != NO_TIME or pod.is_stopping:
         return False
     now_us = k.loop.now_us
     is_own = state.exit_at is state.own_end

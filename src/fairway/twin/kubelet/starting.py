@@ -39,6 +39,7 @@ from fairway.twin.kubelet.states import (
     PodState,
 )
 from fairway.twin.kubelet.status import rejected_status
+from fairway.twin.loop import NO_TIME
 
 if TYPE_CHECKING:
     from fairway.twin.kubelet.component import Kubelet
@@ -68,7 +69,7 @@ def admit(k: Kubelet, key: Key, obj: Obj) -> None:
             node.unseen[uid] = key
         return
     if "deletionTimestamp" in meta:
-        stopping.remove_unstarted(k, key, uid)
+        stopping.remove_unstarted(k, key, obj)
         return
     now_us = k.loop.now_us
     plan = k.plans.of(obj)
@@ -153,7 +154,7 @@ def start_next(k: Kubelet, pod: PodState, node: NodeState, from_us: int) -> None
             return
     for i in range(plan.init_count, len(states)):
         state = states[i]
-        if state.state == WAITING and not state.start_ticket and state.started_us < 0:
+        if state.state == WAITING and not state.start_ticket and state.started_us == NO_TIME:
             from_us = schedule_start(k, pod, node, i, from_us)
 
 
@@ -191,7 +192,7 @@ def on_start(k: Kubelet, data: tuple[str, int, int]) -> None:
     state.start_ticket = NO_TICKET
     if container.variables and mounting.lacks_variables(k, pod, i, pulled_us):
         return
-    if state.started_us >= 0:
+    if state.started_us != NO_TIME:
         state.restarts += 1
         state.last = state.end or state.last
     state.state = RUNNING
@@ -236,7 +237,9 @@ def _is_told_later(k: Kubelet, pod: PodState, now_us: int) -> bool:
     if not is_soon and len(pod.containers) < _MANY:
         return False
     # From the end: containers start in their order.
-    if not any(s.start_ticket and s.state == WAITING and s.started_us < 0 for s in reversed(pod.containers)):
+    if not any(
+        s.start_ticket and s.state == WAITING and s.started_us == NO_TIME for s in reversed(pod.containers)
+    ):
         return False
     if not is_soon and not pod.report_ticket:
         pod.report_ticket = k.loop.at(now_us + SHORT_US, k.h_report, pod.uid)

@@ -181,16 +181,13 @@ def on_remove(k: Kubelet, data: tuple[str, Key]) -> None:
     perform(k.store, Delete(key, uid, grace_s=0))
 
 
-def remove_unstarted(k: Kubelet, key: Key, uid: str) -> None:
+def remove_unstarted(k: Kubelet, key: Key, obj: Obj) -> None:
     """A pod that was deleted before its kubelet ever started it: failed, and gone."""
-    obj = k.store.get(key)
-    if obj is None or obj["metadata"]["uid"] != uid:
-        return
     old = status_of(obj)
     if old.get("phase") not in TERMINAL:
         k.store.set_status(key, {**old, "phase": FAILED})
     k.record(key, FAILED, "deleted before it started")
-    on_remove(k, (uid, key))
+    on_remove(k, (meta_of(obj)["uid"], key))
 
 
 def release(k: Kubelet, pod: PodState) -> None:

@@ -111,7 +111,7 @@ def _place(k: Kubelet, members: list[PodState]) -> Place | None:
             continue
         counts[pod.node] += asked[_GPU]
         has_rdma = has_rdma and shows_cards(k.nodes[pod.node].allocatable or (), asked)
-    for name in sorted(counts):
+    for name in counts:
         node = k.store.get(Key("Node", "", name))
         board = None if node is None else board_of(node)
         model = None if node is None else gpus_of_node(node).model
@@ -124,7 +124,7 @@ def _place(k: Kubelet, members: list[PodState]) -> Place | None:
     if len(counts) > 1 and board.is_switched and _share_memory(k, members, counts):
         # Every GPU reaches every other over NVLink: to NCCL they are as of one node.
         return Place(board, model, 1, counts.total(), has_rdma)
-    above = _oversubscribed([k.store.get(Key("Node", "", name)) or {} for name in sorted(counts)])
+    above = _oversubscribed([k.store.get(Key("Node", "", name)) or {} for name in counts])
     return Place(board, model, len(counts), max(counts.values()), has_rdma, above)
 
 

@@ -203,7 +203,7 @@ def settle_loss(k: Kubelet, pod: PodState, i: int, ended_us: int) -> None:
     totals = k.progress.totals
     interval_us = behaviour.checkpoint_interval_us
     worked_us = ended_us - state.work_from_us
-    if state.stalled_us >= 0:
+    if state.stalled_us != NO_TIME:
         worked_us = min(ended_us, state.stalled_us) - state.stalled_from_us
     work = work_after(worked_us, interval_us, behaviour.checkpoint_us)
     done_us = min(work.done_us, state.work_us)
