@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import pytest
 from prometheus_client.core import Metric
 
 from fairway.kube.objects import Key, Obj
@@ -42,6 +43,8 @@ class Outside:
         self.forgot: list[int] = []
         self.told: list[tuple[int, str, str, list[str], list[str]]] = []
         self.loaded_at: list[int] = []
+        self.nodes: list[Sample] | None = None
+        self.wanted: list[list[str]] = []
 
     def pages(self) -> Iterator[Metric]:
         heat, other = Metric("heat", "", "gauge"), Metric("others_do_not_ask", "", "gauge")
@@ -52,7 +55,9 @@ class Outside:
         yield other
 
     def of_nodes(self, wanted: frozenset[str]) -> Iterator[Sample]:
-        raise AssertionError(wanted)
+        assert self.nodes is not None, wanted
+        self.wanted.append(sorted(wanted))
+        yield from self.nodes
 
     def load(self, now_ms: int, scraped: MemoryStore, recorded: MemoryStore) -> tuple[Past, Log]:
         self.loaded_at.append(now_ms)
@@ -160,6 +165,17 @@ def secret(name: str, config: str) -> Obj:
         "kind": "Secret",
         "metadata": {"name": f"alertmanager-{name}", "namespace": "default"},
         "stringData": {"alertmanager.yaml": config},
+    }
+
+
+def gpu_node() -> Obj:
+    amounts = {"cpu": "8", "nvidia.com/gpu": "4"}
+    meta = {"name": "n", "labels": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": meta,
+        "status": {"capacity": amounts, "allocatable": amounts},
     }
 
 
@@ -524,3 +540,51 @@ def test_names_of_rules_that_nobody_can_read_whole() -> None:
     for number, spec in enumerate(none):
         world.apply({**rule(), "metadata": {"name": f"n{number}", "namespace": "default"}, "spec": spec})
     assert world.until(3).rules.names() == ["5", "heat:twice"]
+
+
+def test_whom_a_scrape_asks() -> None:
+    """Objects and GPUs by their own metrics, each series once; kubelets where a metric is theirs; others' pages."""
+    asks = ("node_load1", "kube_node_info", "kube_namespace_created", "heat", "DCGM_FI_DEV_FB_FREE")
+    world = World(between(0, 0), rule(*({"record": f"of:{n}", "expr": f"sum({n})"} for n in asks)))
+    world.outside.nodes = [((("__name__", "node_load1"), ("node", n)), 3.0) for n in "nmn"]
+    world.apply(gpu_node(), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}})
+    world.until(60)
+    assert world.outside.wanted == [["heat", "node_load1"]] * 2
+    _, scraped, recorded, _ = world.outside.kept[-1]
+    state = "instance=kube-state-metrics:8080,job=kube-state-metrics"
+    cards = {name: value for name, value in scraped.items() if name.startswith("DCGM")}
+    assert len(cards) == 4 and all(float(free) > 80_000 for free in cards.values())
+    assert {name: value for name, value in scraped.items() if name not in cards} == {
+        "heat{room=a}": 1.0,
+        f"kube_namespace_created{{{state},namespace=x}}": EPOCH_MS / 1000,
+        f"kube_node_info{{{state},kubeproxy_version=deprecated,node=n}}": 1.0,
+        "node_load1{node=n}": 3.0,
+        "node_load1{node=m}": 3.0,
+    }
+    assert recorded["of:node_load1"] == 6.0 and recorded["of:heat"] == 1.0
+    assert recorded["of:DCGM_FI_DEV_FB_FREE"] == sum(map(float, cards.values()))
+
+
+@pytest.mark.parametrize(
+    ("name", "asks"),
+    [
+        ("container_x", True),
+        ("kubelet_x", True),
+        ("machine_x", True),
+        ("node_x", True),
+        ("nodes_x", False),
+        ("x_node_", False),
+        ("kube_node_info", False),
+    ],
+)
+def test_kubelets_are_asked_for_what_is_theirs(name: str, asks: bool) -> None:
+    world = World(between(0, 0), rule({"record": "x:y", "expr": name}))
+    world.outside.nodes = []
+    assert world.until(30).outside.wanted == ([[name]] if asks else [])
+
+
+def test_what_is_wrong_with_a_configuration_is_said_in_a_thousand_characters() -> None:
+    world = World(between(0, 99999), rule(HOT), *manager())
+    world.apply(secret("main", f"route: {{receiver: {'x' * 2000}}}\nreceivers: []\n"))
+    (said,) = world.until(90).said(MANAGER)
+    assert len(said[4]) == 1000 and said[4].endswith("xxx")

@@ -53,7 +53,8 @@ class Watch:
 
     def _begin(self) -> None:
         """From what was kept before a restart."""
-        if self._part.outside is not None and not self._part.is_copy:
+        # A copy has nobody outside.
+        if self._part.outside is not None:
             recorded = MemoryStore()
             now_ms = self._host.loop.now_us // 1000
             self._past, log = self._part.outside.load(now_ms, self._store, recorded)
@@ -178,7 +179,7 @@ class Watch:
         if self._running is not None:
             self._running.forget(before_ms)
         self.notifying.forget(before_ms)
-        if self._part.outside is not None and not self._part.is_copy:
+        if self._part.outside is not None:
             self._part.outside.forget(before_ms)
 
     def _tell(self, alert: Alert, at_ms: int) -> None:
