@@ -99,6 +99,10 @@ def test_an_external_name_and_a_headless_service_take_no_address() -> None:
             {"type": "NodePort", "ports": [{"port": 1, "nodePort": 32768}]},
             "provided port is not in the valid range. The range of valid ports is 30000-32767",
         ),
+        (
+            {"type": "NodePort", "ports": [{"port": 1}, {"port": 2, "nodePort": 30000}]},
+            "spec.ports[1].nodePort: Invalid value: 30000: provided port is already allocated",
+        ),
         ({"type": "NodePort", "ports": [{"port": 1, "nodePort": 32767}]}, None),
         ({"clusterIP": "10.96.255.254"}, None),
         ({"clusterIP": "10.96.0.10"}, None),
@@ -126,6 +130,9 @@ def test_what_a_service_had_is_still_its_own() -> None:
     assert kept["clusterIP"] == old["spec"]["clusterIP"]
     assert kept["clusterIPs"] == [kept["clusterIP"]]
     assert [p.get("nodePort") for p in kept["ports"]] == [30000, 31000, None]
+    here.add(service("t", (80, 32000), type="NodePort"))
+    with pytest.raises(StatusError, match=r"spec.ports\[1\].nodePort: Invalid value: 32000"):
+        here.addresses.allocated(service("s", (80, 30000), (81, 32000), type="NodePort"), old)
     swapped = here.addresses.adjusted(service("s", (80, 31000), 81, type="NodePort"), old)["spec"]
     assert [p.get("nodePort") for p in swapped["ports"]] == [31000, None], "no port twice"
 

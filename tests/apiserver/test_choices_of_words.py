@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
+from fairway.apiserver.converting import for_storage, stored_version
 from fairway.apiserver.patching import fieldset
 from fairway.apiserver.resources import Resources, version_order
+from fairway.apiserver.selecting import Selection, pinned_name
 from fairway.apiserver.tables.jsonpath import JsonPathError, find
 from fairway.kube.kinds import BY_GROUP_KIND
+from fairway.kube.labelparsing import parse_selector
+from fairway.kube.labels import EVERYTHING, FieldTerm
 from fairway.kube.objects import Obj
 
 OBJ: Obj = {
@@ -80,6 +84,48 @@ def test_versions_stand_as_kubernetes_lists_them() -> None:
         assert sorted(listed[i:] + listed[:i], key=version_order) == listed
 
 
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ("metadata.name=a", "a"),
+        ("metadata.namespace=x,metadata.name=a", "a"),
+        ("metadata.name!=a", ""),
+        ("metadata.namespace=x", ""),
+        ("metadata.name!=a,metadata.name=b", "b"),
+        ("metadata.name=.", ""),
+        ("metadata.name=..", ""),
+        ("metadata.name=...", "..."),
+        ("metadata.name=a/b", ""),
+        ("metadata.name=a%b", ""),
+        ("metadata.name", ""),
+        ("", ""),
+    ],
+)
+def test_which_one_name_a_field_selector_leaves(fields: str, name: str) -> None:
+    assert pinned_name(fields) == name
+
+
+def test_a_selection_of_all_has_neither_name_nor_labels_nor_fields() -> None:
+    labels, fields = parse_selector("a=b"), (FieldTerm("status.phase", False, "Running"),)
+    whole = Selection("team", "", EVERYTHING, ())
+    assert whole.is_all
+    one = {
+        "metadata": {"namespace": "team", "name": "p", "labels": {"a": "b"}},
+        "status": {"phase": "Running"},
+    }
+    other = {"metadata": {"namespace": "x", "name": "q"}}
+    for selected in (
+        whole._replace(name="p"),
+        whole._replace(labels=labels),
+        whole._replace(fields=fields),
+        whole._replace(namespace="", name="p"),
+    ):
+        assert not selected.is_all
+        assert selected.matches(one) and not selected.matches(other)
+    assert whole.matches(one) and not whole.matches(other)
+    assert whole._replace(namespace="").matches(other)
+
+
 def definition(name: str, *versions: str, group: str = "example.com", **spec: Any) -> Obj:
     names = {"plural": f"{name.lower()}s", "kind": name, **spec.pop("names", {})}
     return {
@@ -92,6 +138,34 @@ def definition(name: str, *versions: str, group: str = "example.com", **spec: An
         },
         "status": {"conditions": [{"type": "Established", "status": spec.pop("established", "True")}]},
     }
+
+
+def test_a_custom_object_is_kept_in_one_version_with_its_defaults() -> None:
+    """Where that version has a schema: a definition of old may have none."""
+    made = definition("Mule", "v1", "v2")
+    bare = definition("Ox", "v1", "v2")
+    size = {"type": "integer", "default": 3}
+    spec = {"type": "object", "properties": {"size": size}}
+    for version in made["spec"]["versions"]:
+        version["schema"] = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    resources = Resources()
+    resources.set_definitions([made, bare])
+    try:
+        for kind, want in (("Mule", {"size": 3}), ("Ox", {})):
+            for version in ("v1", "v2"):
+                resource = resources.find(
+                    "example.com", version, f"{kind.lower()}s" if kind == "Mule" else "oxs"
+                )
+                assert resource is not None and stored_version(resource) == "example.com/v1"
+                obj: Obj = {"apiVersion": f"example.com/{version}", "kind": kind, "metadata": {}, "spec": {}}
+                kept = for_storage(obj, resource)
+                assert kept == {
+                    **obj,
+                    "apiVersion": "example.com/v1",
+                    "spec": {} if version == "v1" else want,
+                }
+    finally:
+        resources.set_definitions([])
 
 
 def test_kinds_are_served_while_their_definition_is() -> None:

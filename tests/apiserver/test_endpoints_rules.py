@@ -203,3 +203,31 @@ def test_a_copy_goes_on_by_itself() -> None:
     world.run()
     assert copy._selectors == {"default": {"web": WEB}}
     assert world.controller._selectors == {"default": {}}
+
+
+def test_the_slice_and_the_endpoints_name_their_pods() -> None:
+    world = World(service(), a_pod("a")).up("a", "1.1.1.1")
+    pod = world.store.require(Key("Pod", "default", "a"))["metadata"]
+    of = {"kind": "Pod", "name": "a", "namespace": "default", "uid": pod["uid"]}
+    found = world.slice()
+    assert (found["apiVersion"], found["kind"], found["addressType"]) == (
+        "discovery.k8s.io/v1",
+        "EndpointSlice",
+        "IPv4",
+    )
+    assert found["endpoints"] == [
+        {
+            "addresses": ["1.1.1.1"],
+            "conditions": {"ready": True, "serving": True, "terminating": False},
+            "nodeName": "n",
+            "targetRef": of,
+        }
+    ]
+    assert found["ports"] == [{"name": "http", "port": 8080, "protocol": "TCP"}]
+    assert found["metadata"]["name"].startswith("web-") and found["metadata"]["namespace"] == "default"
+    assert world.store.require(ENDPOINTS)["subsets"] == [
+        {
+            "addresses": [{"ip": "1.1.1.1", "nodeName": "n", "targetRef": of}],
+            "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+        }
+    ]

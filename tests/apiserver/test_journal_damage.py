@@ -13,10 +13,10 @@ import pytest
 from apiserver_serving import CONFIG_MAPS, config_map, served
 
 from fairway.apiserver.bodies import Bodies
-from fairway.apiserver.inspection import KEPT_FOLDER, inspect, packed
+from fairway.apiserver.inspection import KEPT_FOLDER, _lost, inspect, packed, unpacked
 from fairway.apiserver.journal import Journal
-from fairway.apiserver.objectsdb import NAME, ObjectsDb
-from fairway.apiserver.segments import AROUND_BYTES, Segments
+from fairway.apiserver.objectsdb import NAME, ObjectsDb, checksum, number
+from fairway.apiserver.segments import AROUND_BYTES, Gap, Segments
 from fairway.cli.main import main
 from fairway.errors import WorldError
 from fairway.kube.objects import Key
@@ -73,6 +73,49 @@ def flip(path: Path, at: int, bit: int = 0) -> None:
     data = bytearray(path.read_bytes())
     data[at] ^= 1 << bit
     path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("count", "want"),
+    [
+        (0, "the writes of no object"),
+        (1, "the writes of ConfigMap default/n0"),
+        (5, "the writes of " + ", ".join(f"ConfigMap default/n{i}" for i in range(5))),
+        (6, "the writes of " + ", ".join(f"ConfigMap default/n{i}" for i in range(5)) + " and 1 more"),
+        (9, "the writes of " + ", ".join(f"ConfigMap default/n{i}" for i in range(5)) + " and 4 more"),
+    ],
+)
+def test_which_writes_a_record_held(count: int, want: str) -> None:
+    payload = packed({key(f"n{i}"): b"{}" if i % 2 else None for i in range(count)}, FACTS)
+    assert _lost(Gap(1, 0, "torn", payload)) == want
+    assert _lost(Gap(1, 0, "torn", payload[:9])) == "the writes in it, which cannot be named"
+    assert _lost(Gap(1, 0, "torn", b"")) == "the writes in it, which cannot be named"
+
+
+def test_a_record_is_read_as_it_was_packed() -> None:
+    bodies: Bodies = {key("a"): b"{1}\n", key("b"): None, key("c"): b"", Key("Node", "", "n"): b"{2}"}
+    assert unpacked(packed(bodies, FACTS)) == (FACTS, bodies)
+    assert unpacked(packed({}, {})) == ({}, {})
+
+
+def test_rows_are_counted_and_summed(tmp_path: Path) -> None:
+    """What is written again counts once, what goes not at all; of rows that nobody counted the tally says nothing."""
+    with ObjectsDb(tmp_path / NAME) as db:
+        assert db.tally() == (0, 0)
+        db.write({key("a"): b"1", key("b"): b"2"}, {})
+        a, b, c = checksum(key("a"), b"1"), checksum(key("b"), b"2"), checksum(key("a"), b"3")
+        assert db.tally() == (2, a + b)
+        db.write({key("a"): b"3", key("none"): None}, {"port": "1"})
+        assert db.tally() == (2, c + b)
+        db.write({key("b"): None}, {})
+        assert db.tally() == (1, c)
+        assert [(k.name, body, crc) for k, body, crc in db.rows()] == [("a", b"3", c)]
+        assert db.facts() == {"port": "1"} and db.are_facts_whole()
+
+
+@pytest.mark.parametrize(("text", "want"), [("0", 0), ("17", 17), ("", 0), ("x", 0), ("-1", 0), ("²", 0)])
+def test_a_count_that_is_damaged_is_none(text: str, want: int) -> None:
+    assert number(text) == want
 
 
 def test_what_is_whole_is_read(folder: Path) -> None:

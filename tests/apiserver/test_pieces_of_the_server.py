@@ -14,7 +14,7 @@ import httptools
 import pytest
 
 from fairway import __version__
-from fairway.apiserver import buildinfo, webhookcalls
+from fairway.apiserver import buildinfo, ruleskept, webhookcalls
 from fairway.apiserver.kubelets.ports import ModelServerPort
 from fairway.apiserver.patching import fieldset
 from fairway.apiserver.resources import Resources, version_order
@@ -281,6 +281,47 @@ def test_what_is_forgotten_leaves_the_rest_as_it_was(tmp_path: Path) -> None:
     assert _kept(file)[0] == [*want[0], ("a", 4, 4.0)]
     kept.forget(100)
     assert file.stat().st_size == 0
+
+
+def test_a_file_that_is_full_keeps_nothing_more_until_it_is_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its bytes may be as many as that, and so may those of one record."""
+    file = tmp_path / "rules"
+    Kept(file).keep(1, [(A, 1.0)], [], {}, {})
+    record = file.stat().st_size - 4
+    for limit in ("MOST_BYTES", "_MOST_RECORD"):
+        for most, is_kept in ((record, True), (record - 1, False)):
+            file.unlink(missing_ok=True)
+            caplog.clear()
+            with monkeypatch.context() as patched:
+                patched.setattr(ruleskept, limit, most)
+                kept = Kept(file)
+                kept.keep(1, [(A, 1.0)], [], {}, {})
+            assert file.exists() is is_kept
+            said = f"{file}: more than {0 if limit == 'MOST_BYTES' else 64} MiB: nothing more is kept"
+            assert [r.getMessage() for r in caplog.records] == ([] if is_kept else [said])
+            kept.keep(2, [(A, 2.0)], [], {}, {})
+            assert file.exists() is is_kept, "full is full until it is written anew"
+
+
+def test_what_is_kept_is_counted_whoever_wrote_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that were read, written and written anew: the limit is the file's."""
+    file = tmp_path / "rules"
+    kept = Kept(file)
+    for at in (1, 2, 3):
+        kept.keep(at, [(A, 1.0)], [], {}, {})
+        assert kept._bytes == file.stat().st_size
+    again = Kept(file)
+    again.load(9, MemoryStore(), MemoryStore())
+    assert again._bytes == file.stat().st_size
+    again.forget(2)
+    assert again._bytes == file.stat().st_size and [at for _, at, _ in _kept(file)[0]] == [2, 3]
+    monkeypatch.setattr(ruleskept, "MOST_BYTES", again._bytes)
+    again.keep(4, [(A, 1.0)], [], {}, {})
+    again.forget(3)
+    again.keep(5, [(A, 1.0)], [], {}, {})
+    assert [at for _, at, _ in _kept(file)[0]] == [3, 5], "written anew it has room again"
 
 
 # A model server's connection

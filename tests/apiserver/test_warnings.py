@@ -47,6 +47,74 @@ CASES: dict[str, tuple[Obj, list[str]]] = {
             "integer"
         ],
     ),
+    "halves of bytes and whole ones": (
+        container(
+            resources={
+                "limits": {"memory": "1Gi", "ephemeral-storage": "1.5"},
+                "requests": {"memory": "1.5Gi", "ephemeral-storage": "500m", "cpu": "500m"},
+            }
+        ),
+        [
+            f'spec.containers[0].resources.{where}: fractional byte value "{value}" is invalid, must be an integer'
+            for where, value in (
+                ("limits[ephemeral-storage]", "1.5"),
+                ("requests[ephemeral-storage]", "500m"),
+            )
+        ],
+    ),
+    "a claim of whole bytes": (
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "c"},
+            "spec": {"resources": {"requests": {"storage": "1Gi"}, "limits": {"storage": "2k"}}},
+        },
+        [],
+    ),
+    "a claim of halves": (
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "c", "annotations": {"volume.beta.kubernetes.io/storage-class": "x"}},
+            "spec": {"resources": {"requests": {"storage": "1500m"}, "limits": {"storage": "0.5"}}},
+        },
+        [
+            "metadata.annotations[volume.beta.kubernetes.io/storage-class]: deprecated since v1.8; use "
+            '"storageClassName" attribute instead',
+            'spec.resources.requests[storage]: fractional byte value "1500m" is invalid, must be an integer',
+            'spec.resources.limits[storage]: fractional byte value "0.5" is invalid, must be an integer',
+        ],
+    ),
+    "a claim of a StatefulSet": (
+        {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": {"name": "s"},
+            "spec": {
+                "template": {},
+                "volumeClaimTemplates": [
+                    {"spec": {"resources": {"requests": {"storage": "1Gi"}}}},
+                    {"spec": {"resources": {"requests": {"storage": "100m"}}}},
+                ],
+            },
+        },
+        [
+            "spec.volumeClaimTemplates[1].spec.resources.requests[storage]: fractional byte value "
+            '"100m" is invalid, must be an integer'
+        ],
+    ),
+    "a volume that is recycled": (
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": "v"},
+            "spec": {"persistentVolumeReclaimPolicy": "Recycle"},
+        },
+        [
+            "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended "
+            "approach is to use dynamic provisioning."
+        ],
+    ),
     "an old node label": (
         pod(nodeSelector={"beta.kubernetes.io/os": "linux"}),
         ['spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "kubernetes.io/os" instead'],

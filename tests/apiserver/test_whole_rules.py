@@ -368,6 +368,71 @@ def test_where_a_scaler_is(
     assert str(refused.value) == (want or "expected an address such as my-scaler.default:6000")
 
 
+@pytest.mark.parametrize(
+    ("address", "is_service"),
+    [
+        ("s.team:80", True),
+        ("s.team.svc:80", True),
+        ("s.team.svc.cluster.local:80", True),
+        ("s.team.svc.cluster:80", False),
+        ("s.team.example:80", False),
+        ("s.other:80", False),
+        ("s:80", False),
+    ],
+)
+def test_a_scaler_may_be_a_service_of_the_cluster(
+    monkeypatch: pytest.MonkeyPatch, address: str, is_service: bool
+) -> None:
+    world = World(monkeypatch, address, "inner.example:80")
+    spec = {"type": "ExternalName", "externalName": "inner.example"}
+    meta = {"name": "s", "namespace": "team"}
+    world.store.create({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec})
+    assert world.scalers._target(address) == ("inner.example:80" if is_service else address)
+
+
+def test_connections_are_kept_and_the_oldest_of_too_many_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, said = World(monkeypatch, "h"), list[str]()
+
+    class Channel:
+        def __init__(self, address: str, tls: dict[str, str]) -> None:
+            self.address = f"{address}{' TLS' if tls else ''}"
+            said.append(f"open {self.address}")
+
+        async def close(self) -> None:
+            said.append(f"close {self.address}")
+
+    monkeypatch.setattr(externalscalers, "_opened", Channel)
+
+    def channel(address: str, **metadata: str) -> Any:
+        with pytest.raises(StopIteration) as done:
+            world.scalers._channel(trigger(address, **metadata)).send(None)
+        return done.value.value
+
+    first = channel("h:1")
+    assert channel("h:1", queue="other") is first
+    assert channel("h:1", enableTLS="true") is not first
+    assert said == ["open h:1", "open h:1 TLS"]
+    for port in range(2, 64):
+        channel(f"h:{port}")
+    assert channel("h:1") is first and len(said) == 64 and "close" not in " ".join(said)
+    channel("h:64")
+    assert said[64:] == ["close h:1", "open h:64"]
+    assert channel("h:1") is not first
+    assert said[66:] == ["close h:1 TLS", "open h:1"]
+
+
+def test_what_a_scaler_refuses_is_said_as_grpc_go_says_it() -> None:
+    for name, details, want in (
+        ("UNAVAILABLE", "connection refused", "rpc error: code = Unavailable desc = connection refused"),
+        ("DEADLINE_EXCEEDED", None, "rpc error: code = DeadlineExceeded desc = "),
+        ("NOT_FOUND", "x" * 201, f"rpc error: code = NotFound desc = {'x' * 200}"),
+    ):
+        refused = SimpleNamespace(
+            code=lambda name=name: SimpleNamespace(name=name), details=lambda d=details: d
+        )
+        assert externalscalers._go_words(refused) == want
+
+
 def test_how_a_scaler_is_spoken_to() -> None:
     nothing = (("caCert", ""), ("tlsClientCert", ""), ("tlsClientKey", ""))
     assert externalscalers._tls(trigger()) == ()
