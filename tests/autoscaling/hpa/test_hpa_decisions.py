@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from autoscalers import Fleet, cpu, external, pod, pods, resource, service
 
-from fairway.autoscaling.hpa.decide import Decision, refused
+from fairway.autoscaling.hpa.decide import Decision
 from fairway.autoscaling.hpa.wording import amount_of, approximate, ceil64, int32, selector_text
 from fairway.autoscaling.scales import Scale
 
@@ -216,20 +216,6 @@ def test_a_missing_metric_forbids_going_down_only() -> None:
     fleet = _two("1", "1")
     fleet.totals.pop("b")
     assert condition(fleet.look(), "ScalingActive")[:2] == ("False", "FailedGetExternalMetric")
-
-
-def test_a_refused_rescale_forgets_the_change_but_not_the_recommendation() -> None:
-    behavior = {"scaleUp": {"policies": [{"type": "Pods", "value": 2, "periodSeconds": 60}]}}
-    fleet = Fleet(2, [cpu(50)], behavior=behavior).using(cpu="1")
-    before, scaler = fleet.memory, fleet.scaler
-    told = refused(scaler, fleet.look(), before, "denied by policy", fleet.now_us)
-    assert told.memory.ups == ()
-    assert told.memory.recommendations
-    assert condition(told, "AbleToScale")[1] == "FailedUpdateScale"
-    said = told.events[-1].message
-    assert said.startswith("New size: 4; reason: cpu resource utilization") and said.endswith(
-        "denied by policy"
-    )
 
 
 def test_conditions_keep_the_time_of_their_last_turn() -> None:

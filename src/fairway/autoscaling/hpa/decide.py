@@ -205,24 +205,6 @@ def _rescale(
     return Decision(replicas, status, tuple(draft.events), memory, why, trail)
 
 
-def refused(autoscaler: Obj, decision: Decision, memory: Memory, fault: str, now_us: int) -> Decision:
-    """The target's API would not have it. `memory`: from before the decision."""
-    draft = _Draft({"status": {**(autoscaler.get("status") or {})}}, now_us)
-    draft.conditions = list(decision.status["conditions"])
-    draft.events = [e for e in decision.events if e.reason != "SuccessfulRescale"]
-    told = f"New size: {decision.replicas}; reason: {decision.reason}; error: {fault}"
-    draft.warn("FailedRescale", told)
-    message = f"the HPA controller was unable to update the target scale: {fault}"
-    draft.set("AbleToScale", False, "FailedUpdateScale", message)
-    status = draft.status(
-        decision.status["currentReplicas"],
-        draft.before.get("desiredReplicas") or 0,
-        decision.status["currentMetrics"],
-    )
-    kept = replace(memory, recommendations=decision.memory.recommendations)
-    return Decision(None, status, tuple(draft.events), kept, decision.reason, decision.trail)
-
-
 def _compute(autoscaler: Obj, scale: Scale, world: World, settings: Settings, draft: _Draft) -> _Computed:
     namespace, name = autoscaler["metadata"]["namespace"], autoscaler["metadata"]["name"]
     selector = _selector(scale.selector, draft)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from fairway.autoscaling.hpa.decide import COMPONENT, Decision, decide, refused
+from fairway.autoscaling.hpa.decide import COMPONENT, Decision, decide
 from fairway.autoscaling.hpa.memory import NOTHING, Memory
 from fairway.autoscaling.hpa.podgroups import ready_count
 from fairway.autoscaling.hpa.quiet import caught_up, quiet_until
@@ -18,7 +18,6 @@ from fairway.autoscaling.scales import Target, target_of, with_replicas
 from fairway.autoscaling.source import NEVER_US
 from fairway.cluster.actions import SetStatus, perform
 from fairway.cluster.changes import DELETED, Change
-from fairway.cluster.errors import ApiError
 from fairway.kube.kinds import group_kind
 from fairway.kube.labels import EVERYTHING, Selector
 from fairway.kube.objects import Key, Obj, labels_of
@@ -167,7 +166,7 @@ class Horizontal:
         world = _World(self, key)
         decision = decide(scaler, scale, world, before, self.settings, now_us)
         if decision.replicas is not None and isinstance(target, Target):
-            decision = self._rescale(key, scaler, target, decision, before, world, now_us)
+            self._rescale(key, target, decision, world, now_us)
         if isinstance(target, Target):
             entry.left_at = target.scale.wanted if decision.replicas is None else decision.replicas
         entry.memory = decision.memory
@@ -188,28 +187,15 @@ class Horizontal:
                 Scaling(now_us, "", str(target.key), entry.left_at, found, 0, "", "set by somebody else")
             )
 
-    def _rescale(
-        self,
-        key: Key,
-        scaler: Obj,
-        target: Target,
-        decision: Decision,
-        before: Memory,
-        world: _World,
-        now_us: int,
-    ) -> Decision:
+    def _rescale(self, key: Key, target: Target, decision: Decision, world: _World, now_us: int) -> None:
         replicas = decision.replicas or 0
-        try:
-            self._room.host.store.patch(target.key, with_replicas(target.paths.wanted, replicas))
-        except ApiError as error:
-            return refused(scaler, decision, before, error.message, now_us)
+        self._room.host.store.patch(target.key, with_replicas(target.paths.wanted, replicas))
         metric = next((p.name for p in decision.trail if p.replicas and not p.reason), "")
         ready = ready_count(world.seen)
         what = Scaling(
             now_us, str(key), str(target.key), target.scale.wanted, replicas, ready, metric, decision.reason
         )
         self._room.journal.note(what)
-        return decision
 
     def _write(self, key: Key, scaler: Obj, decision: Decision) -> None:
         host = self._room.host

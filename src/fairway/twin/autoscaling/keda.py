@@ -456,36 +456,26 @@ class Keda:
             if scaledobjects.is_forced(obj):
                 why = "caused by forced activation annotation"
             told = f"Scaled {where}, {why}"
-            good, bad, bad_text = (
-                "KEDAScaleTargetActivated",
-                "KEDAScaleTargetActivationFailed",
-                f"Failed to scale {where}",
-            )
+            reason = "KEDAScaleTargetActivated"
         else:
             why = "triggers are not active"
             told = f"Deactivated {where}"
-            good, bad = "KEDAScaleTargetDeactivated", "KEDAScaleTargetDeactivationFailed"
-            bad_text = f"Failed to deactivate {where}"
+            reason = "KEDAScaleTargetDeactivated"
         if not step.is_activation and step.replicas > before:
             # Up to the minimum: KEDA only writes that to its log.
             self._scale(key, target, step.replicas, "below minReplicaCount")
-        elif self._scale(key, target, step.replicas, why):
-            self.say(key, obj, "Normal", good, told)
-        else:
-            self.say(key, obj, "Warning", bad, bad_text)
+            return
+        self._scale(key, target, step.replicas, why)
+        self.say(key, obj, "Normal", reason, told)
 
-    def _scale(self, key: Key, target: Target, replicas: int, why: str) -> bool:
-        try:
-            self.room.host.store.patch(target.key, with_replicas(target.paths.wanted, replicas))
-        except ApiError:
-            return False
+    def _scale(self, key: Key, target: Target, replicas: int, why: str) -> None:
+        self.room.host.store.patch(target.key, with_replicas(target.paths.wanted, replicas))
         now_us = self.room.host.loop.now_us
         self.room.journal.note(
             Scaling(
                 now_us, str(key), str(target.key), target.scale.wanted, replicas, target.scale.there, "", why
             )
         )
-        return True
 
     def _health(self, key: Key, obj: Obj, told: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The autoscaler's own condition, mirrored."""

@@ -88,18 +88,20 @@ def _asked(keda: Keda, key: Key, entry: Entry, obj: Obj) -> tuple[Demand, bool, 
 
 def _create_missing(keda: Keda, key: Key, entry: Entry, obj: Obj, demand: Demand) -> None:
     running, pending = _jobs(keda, key)
-    count = scaledjobs.to_create(spec_of(obj), demand, running, pending)
+    count, made = scaledjobs.to_create(spec_of(obj), demand, running, pending), 0
     for _ in range(count):
         entry.jobs_made += 1
         name = f"{key.name}-{entry.jobs_made:05d}"
         try:
-            keda.room.host.create(scaledjobs.job(obj, name), partial(keda.reconcile_soon, key))
+            made += keda.room.host.create(scaledjobs.job(obj, name), partial(keda.reconcile_soon, key))
         except ApiError as refused:
             message = f"Failed to create job {key.name}-: {refused.message}"
             keda.say(key, obj, "Warning", "KEDAJobCreateFailed", message)
     if count:
+        # As many as were to be: KEDA does not ask which of them were refused.
         keda.say(key, obj, "Normal", "KEDAJobsCreated", f"Created {count} jobs")
-        now_us, after = keda.room.host.loop.now_us, running + count
+    if made:
+        now_us, after = keda.room.host.loop.now_us, running + made
         at_work = running - pending
         keda.room.journal.note(
             Scaling(now_us, str(key), str(key), running, after, at_work, "", "jobs created")

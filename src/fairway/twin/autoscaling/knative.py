@@ -289,10 +289,7 @@ class Knative:
             return
         host = self._room.host
         target = Key(names.DEPLOYMENT, key.namespace, deployment["metadata"]["name"])
-        try:
-            host.store.patch(target, {"spec": {"replicas": wanted}})
-        except ApiError:
-            return
+        host.store.patch(target, {"spec": {"replicas": wanted}})
         why = entry.why if wanted else "no traffic"
         what = Scaling(host.loop.now_us, str(key), str(target), before, wanted, ready, entry.spec.metric, why)
         self._room.journal.note(what)

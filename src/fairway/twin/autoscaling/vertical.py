@@ -214,11 +214,8 @@ class Vertical:
         """Through the `resize` subresource; False where the API server would refuse it."""
         host = self._room.host
         about = Key("Pod", key.namespace, pod["metadata"]["name"])
-        old = host.store.get(about)
-        if old is None:
-            return False
-        new = {**old, "spec": {**old["spec"], "containers": in_place(autoscaler, old, targets)}}
-        if changed(new, old, "resize", (qos_class(old["spec"]), qos_class(new["spec"]))):
+        new = {**pod, "spec": {**pod["spec"], "containers": in_place(autoscaler, pod, targets)}}
+        if changed(new, pod, "resize", (qos_class(pod["spec"]), qos_class(new["spec"]))):
             return False
         host.store.patch(about, {"spec": {"containers": new["spec"]["containers"]}})
         message = "Pod was resized in place by VPA Updater."
