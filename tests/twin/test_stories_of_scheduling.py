@@ -58,6 +58,11 @@ class World(Watched):
         super().__init__(Twin(seed=3, latency=replace(NONE, **latency), components=made))
         self.apply(*objects)
 
+    def forks(self) -> World:
+        copy = World()
+        Watched.__init__(copy, self.twin.fork())
+        return copy
+
     def apply(self, *objects: Obj) -> World:
         self.twin.apply(objects)
         return self
@@ -256,9 +261,57 @@ def together() -> Iterator[str]:
     yield from world.said()
 
 
+PATIENT = replace(
+    BOTH, coscheduling=CoschedulingArgs(permit_waiting_us=10 * SECOND_US, reject_percentage=100)
+)
+
+
+def waiting_again() -> Iterator[str]:
+    """Who waits a second time has all its time anew; whether there is room is asked anew, too."""
+    world = World(gpu_node("n0", 3), profiles=(PATIENT,))
+    yield from world.apply(
+        *group("Coscheduling", "g", 3),
+        *(member("Coscheduling", "g", i, gpu=9 if i == 2 else 1) for i in range(3)),
+    ).until(4)
+    yield from world.delete("g-0").apply(member("Coscheduling", "g", 3, gpu=1)).until(30)
+    copy = world.forks()
+    yield from copy.delete("g-2").apply(member("Coscheduling", "g", 4, gpu=1)).until(60)
+    yield from copy.said()
+
+
+def room_for_a_while() -> Iterator[str]:
+    """That there is room for a group counts for ten seconds, and until it is refused as a whole."""
+    (asks,) = group("Coscheduling", "h", 3)
+    asks["spec"] |= {"minResources": {"nvidia.com/gpu": "3"}, "scheduleTimeoutSeconds": 25}
+    world = World(gpu_node("n0", 4), asks, profiles=(PATIENT,))
+
+    def comes(number: int, gpu: int = 1) -> World:
+        return world.apply(member("Coscheduling", "h", number, gpu=gpu))
+
+    comes(0)
+    comes(1)
+    yield from comes(2, 9).until(1)
+    alone = pod("alone")
+    alone["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": "2"}
+    yield from world.apply(alone).until(5)
+    # Of a copy one member goes: the room that was there counts no longer.
+    copy = world.forks()
+    yield from copy.apply(member("Coscheduling", "h", 5, gpu=9)).delete("h-0").until(9)
+    yield from world.until(9)
+    yield from comes(3).until(10)
+    yield from comes(4).until(15)
+    yield from world.ends("alone").until(24)
+    alone = {**alone, "metadata": {**alone["metadata"], "name": "second"}}
+    yield from world.delete("h-3").apply(alone).until(26)
+    yield from world.delete("h-0").until(45)
+    yield from world.apply(gpu_node("n1", 4)).until(100)
+    yield from world.said()
+
+
 TOLD: tuple[Callable[[], Iterator[str]], ...] = (
     *(one_by_one, refusals, preemption, left_alone),
     *(waiting_for_others, short_of_room, given_up, promised, together),
+    *(waiting_again, room_for_a_while),
 )
 
 
