@@ -291,6 +291,32 @@ def _matches(pod: Obj, **spec: Any) -> str:
     return mismatch(account, asked, accounts.flavors["f"], account.spec.groups[0], with_topology=True)
 
 
+@pytest.mark.parametrize(
+    ("requests", "topology", "aware", "want"),
+    [
+        ({"gpu": 1}, "rack", False, 'Flavor "f" does not support TopologyAwareScheduling'),
+        ({"gpu": 1, "cpu": 1}, "rack", False, 'Flavor "f" does not support TopologyAwareScheduling'),
+        ({"cpu": 1}, "rack", False, ""),
+        ({}, "rack", False, ""),
+        ({"gpu": 1}, "rack", True, 'Flavor "f" information missing in TAS cache'),
+        ({"gpu": 1}, "", False, ""),
+        ({"gpu": 1}, "", True, ""),
+    ],
+)
+def test_which_flavors_have_domains(requests: Obj, topology: str, aware: bool, want: str) -> None:
+    """One that serves nothing the pods ask for need not have any."""
+    accounts = Accounts()
+    accounts.set_flavor(facts.resource_flavor(flavor("f", **({"topologyName": "dc"} if aware else {}))))
+    accounts.set_cluster_queue(facts.cluster_queue(queue("a", {"f": 1})))
+    accounts.settle()
+    account = accounts.queues["a"]
+    raw = pod_set(requests=requests, topology={"required": topology} if topology else None)
+    (asked,) = new_shape([raw], Transformations()).pod_sets
+    group = account.spec.groups[0]
+    assert mismatch(account, asked, accounts.flavors["f"], group, with_topology=True) == want
+    assert mismatch(account, asked, accounts.flavors["f"], group, with_topology=False) == ""
+
+
 def _required(*terms: list[Obj]) -> Obj:
     return {
         "affinity": {
@@ -423,6 +449,18 @@ def test_the_worse_of_two_resources_is_told_of_a_flavor() -> None:
     left_out = merged["g1"]
     assert (left_out.mode, left_out.no_fit_reason) == (Mode.NO_FIT, "NoMatchingFlavor")
     assert left_out.reasons == ("flavor g1 does not provide resource memory",)
+    # Of a resource that fits nothing is known of what preemption could do; of the rest the worst counts.
+    for one, other, least in (
+        (Possibility.RECLAIM, Possibility.PREEMPT, Possibility.PREEMPT),
+        (Possibility.PREEMPT, Possibility.RECLAIM, Possibility.PREEMPT),
+        (Possibility.NO_CANDIDATES, Possibility.RECLAIM, Possibility.NO_CANDIDATES),
+        (None, Possibility.RECLAIM, Possibility.RECLAIM),
+        (Possibility.RECLAIM, None, Possibility.RECLAIM),
+        (None, None, None),
+    ):
+        known = {"g0": Attempt("g0", Mode.PREEMPT, possibility=one)}
+        trying.merge_resource(known, [Attempt("g0", Mode.PREEMPT, possibility=other)], "cpu", account)
+        assert known["g0"].possibility == least
     third = [Attempt("f1", Mode.FIT, 0, None), Attempt("g0", Mode.NO_FIT, 0, Possibility.RECLAIM)]
     trying.merge_resource(merged, third[:1], "gpu", account)
     assert "f0" not in merged and [a.flavor for a in trying.finalized(merged)] == ["f1", "g0", "g1"]

@@ -24,6 +24,7 @@ from queueworld import (
 from fairway.queueing.cycle.cycle import run_cycle
 from fairway.queueing.cycle.entries import CycleOutcome, Head, Recomputation
 from fairway.queueing.cycle.nomination import CycleOptions
+from fairway.queueing.facts import objects as facts
 from fairway.queueing.facts.topologyassignments import read_assignment
 from fairway.queueing.flavors.assignment import ScanState
 
@@ -318,3 +319,126 @@ def test_a_second_pass_neither_waits_for_pods_nor_makes_others_wait(are_ready: b
         "new": "admitted one" if are_ready else "waits WaitingForPodsReady",
         "later": "waits WaitingForPodsReady",
     }
+
+
+# Variants
+
+
+def variant(name: str, allowed: str, made: Any = wl, **more: Any) -> Obj:
+    marks = {"kueue.x-k8s.io/workload-allowed-resource-flavors": allowed}
+    obj: Obj = made(name, "a", 4, annotations=marks, **more)
+    owner = {"kind": "Workload", "apiVersion": "kueue.x-k8s.io/v1beta2", "name": "parent", "uid": "u"}
+    obj["metadata"]["ownerReferences"] = [owner]
+    return obj
+
+
+@pytest.mark.parametrize("gate", [True, False])
+def test_a_better_sibling_that_is_being_preempted_is_still_there(gate: bool) -> None:
+    case = Case(
+        queues=[
+            queue("a", {"default": 0, "next": 4}, cohort="lab"),
+            queue("b", {"default": 4}, cohort="lab", reclaim="Any"),
+        ],
+        holding=[variant("better", "default", running)],
+        waiting=[wl("owner", "b", 4, age_s=99, priority=9), variant("worse", "next")],
+        want={},
+        flavors=[flavor("default"), flavor("next")],
+        gates={"ConcurrentAdmission": gate},
+    )
+    assert told(cycle(World(case))) == {
+        "owner": "preempts better:InCohortReclamation",
+        "worse": "waits PendingEvaluation" if gate else "admitted next",
+    }
+
+
+@pytest.mark.parametrize(
+    ("which", "is_skipped"),
+    [("default", True), ("next", False), ("last", False), ("gone", False), ("", False)],
+)
+def test_which_sibling_is_better(which: str, is_skipped: bool) -> None:
+    """By its first flavor, in the order of the queue's; one with another flavor, or none, is neither."""
+    case = Case(
+        queues=[queue("a", {"default": 8, "next": 8, "last": 8})],
+        holding=[variant("other", which, running)],
+        waiting=[variant("w", "next")],
+        want={},
+        flavors=[flavor(n) for n in ("default", "next", "last")],
+        gates={"ConcurrentAdmission": True},
+    )
+    moves = {"last": "preempts other:FlavorMigration"}.get(which, "admitted next")
+    found = told(cycle(World(case)))
+    assert found == {"w": "waits PendingEvaluation" if is_skipped else moves}
+
+
+# Configuration and refusals
+
+
+def test_a_cycle_goes_by_what_is_configured_by_then() -> None:
+    case = Case(queues=[queue("a", 1)], waiting=[wl("w", "a", 4)], want={})
+    world = World(case)
+    assert told(cycle(world)) == {"w": "waits ExceedsMaxQuota"}
+    world.accounts.set_cluster_queue(facts.cluster_queue(queue("a", 4)))
+    options = CycleOptions(number=2, now_us=NOW_S * 1_000_000)
+    assert told(run_cycle(world.accounts, world.heads(), NAMESPACES, options)) == {"w": "admitted default"}
+
+
+def test_whoever_is_refused_has_no_assignment() -> None:
+    case = Case(queues=[queue("a", 4, spec={"stopPolicy": "Hold"})], waiting=[wl("w", "a", 1)], want={})
+    (stopped,) = cycle(World(case)).entries
+    assert stopped.assignment is None and stopped.considered == ""
+    (large,) = cycle(World(Case(queues=[queue("a", 1)], waiting=[wl("w", "a", 2)], want={}))).entries
+    assert large.assignment is not None and large.considered == ""
+
+
+# Groups of pod sets
+
+
+@pytest.mark.parametrize(("group", "requests"), [("g", {}), ("g", {"gpu": 0}), ("", {})])
+def test_a_leader_that_asks_for_nothing_follows_its_group_into_the_flavor(group: str, requests: Obj) -> None:
+    """So that it is placed with the workers; alone it has no flavor, and no domain. As in Kueue, of pods that ask for
+    nothing at all none fits a domain in the end (CountIn of no requests is 0)."""
+    asked = {"required": HOST, **({"podSetGroupName": group} if group else {})}
+    leader = pod_set("leader", 1, requests, topology=asked)
+    workers = pod_set("workers", 2, {"gpu": 1}, topology=asked)
+    case = Case(
+        queues=[queue("a", {"one": 4})],
+        waiting=[wl("w", "a", pod_sets=[leader, workers])],
+        want={},
+        flavors=pools("one"),
+        nodes=[host("n1", "one"), host("n2", "one")],
+        topologies=[HOSTS],
+    )
+    (outcome,) = cycle(World(case)).entries
+    if not group:
+        assert outcome.message == "failed to assign flavors to pod set leader: no TAS flavor assigned"
+        return
+    assert str(outcome.status) == ("assumed" if requests else "skipped")
+    assert outcome.assignment is not None
+    first, second = outcome.assignment.admission("a")["podSetAssignments"]
+    assert (first["flavors"], first["resourceUsage"]) == ({"gpu": "one"}, {"gpu": "0"})
+    assert (second["flavors"], second["resourceUsage"]) == ({"gpu": "one"}, {"gpu": "2"})
+    assert first["topologyAssignment"]["slices"] == [
+        {"domainCount": 1, "valuesPerLevel": [{"universal": "n1"}], "podCounts": {"universal": 1}}
+    ]
+
+
+def test_of_a_group_the_first_that_cannot_run_in_a_flavor_tells_why() -> None:
+    asked = {"required": HOST, "podSetGroupName": "g"}
+    pod_sets = [
+        pod_set("leader", topology=asked, nodeSelector={"pool": "two"}),
+        pod_set("workers", 2, {"gpu": 1}, topology={**asked, "required": "rack"}),
+    ]
+    case = Case(
+        queues=[queue("a", {"one": 4})],
+        waiting=[wl("w", "a", pod_sets=pod_sets)],
+        want={},
+        flavors=pools("one"),
+        nodes=[host("n1", "one")],
+        topologies=[HOSTS],
+    )
+    (outcome,) = cycle(World(case)).entries
+    assert outcome.message.count("flavor one doesn't match node affinity") == 2
+    (turned,) = cycle(
+        World(Case(**{**vars(case), "waiting": [wl("w", "a", pod_sets=pod_sets[::-1])]}))
+    ).entries
+    assert turned.message.count('Flavor "one" does not contain the requested level') == 2

@@ -40,7 +40,6 @@ from fairway.queueing.flavors.variants import (
     BETTER_IS_ADMITTED,
     TARGET_TOO_LOW,
     admitted_sibling,
-    is_variant,
     may_migrate,
 )
 from fairway.queueing.preemption.departures import Departures
@@ -93,8 +92,8 @@ class _Cycle:
             self._departures.put_back()
             for queue, usage, topology in reversed(self._taken):
                 queue.remove_usage(usage, topology)
-        if len(processed) < len(entries):
-            processed.extend(e for e in entries if not any(e is p for p in processed))
+        seen = frozenset(id(entry) for entry in processed)
+        processed.extend(entry for entry in entries if id(entry) not in seen)
         return CycleOutcome(tuple(_outcome(e) for e in (*processed, *refused)))
 
     # 1. Nominate
@@ -150,7 +149,7 @@ class _Cycle:
     def _process(self, entry: Entry) -> None:
         queue = entry.queue
         assert queue is not None
-        if self._is_variant(entry) and self._sibling(entry, queue, better=True) is not None:
+        if self.gates.concurrent_admission and self._sibling(entry, queue, better=True) is not None:
             self._skip(entry, BETTER_IS_ADMITTED, is_preemption=False)
             entry.reason = conds.PENDING_EVALUATION
             return
@@ -284,9 +283,6 @@ class _Cycle:
         entry.message += f". Pending the preemption of {len(targets)} workload(s)"
         entry.requeue_reason = RequeueReason.PENDING_PREEMPTION
 
-    def _is_variant(self, entry: Entry) -> bool:
-        return self.gates.concurrent_admission and is_variant(entry.workload.obj)
-
     def _sibling(self, entry: Entry, queue: QueueAccount, *, better: bool) -> Workload | None:
         self._departures.put_back()
         return admitted_sibling(entry.workload, queue, better=better)
@@ -315,7 +311,7 @@ class _Cycle:
             entry.status, entry.message = Status.WAITING_FOR_PODS_READY, WAITING_FOR_PODS
             entry.reason = conds.WAITING_FOR_PODS_READY
             return
-        if self._is_variant(entry) and self._migrates(entry, queue):
+        if self.gates.concurrent_admission and self._migrates(entry, queue):
             return
         if not entry.workload.needs_second_pass:
             self._may_admit = not self.options.waits_for_pods_ready

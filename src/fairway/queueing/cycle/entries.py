@@ -60,13 +60,11 @@ class Head:
         queue: str,
         scan: ScanState | None = None,
         is_preemptor: bool = False,
-        second_pass_iteration: int = 0,
     ) -> None:
         self.workload = workload
         self.queue = queue
         self.scan = scan
         self.is_preemptor = is_preemptor
-        self.second_pass_iteration = second_pass_iteration
 
 
 @dataclass(frozen=True, slots=True)

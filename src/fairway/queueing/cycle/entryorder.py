@@ -28,7 +28,7 @@ def classical_order(entries: Sequence[Entry], gates: FeatureGates) -> Sequence[E
             not workload.has_quota,
             gates.prioritize_preemptor_workloads and not entry.head.is_preemptor,
             entry.assignment.borrowing,
-            -workload.priority if gates.priority_sorting_within_cohort else 0,
+            -workload.priority * gates.priority_sorting_within_cohort,
             workload.order_us,
             workload.key,
         )
@@ -104,6 +104,6 @@ class _Tournament:
             gates.prioritize_preemptor_workloads and not entry.head.is_preemptor,
             gates.fair_sharing_prioritize_non_borrowing and share.is_borrowing_any_of(standing.requests),
             share.order(),
-            -workload.priority if gates.priority_sorting_within_cohort else 0,
+            -workload.priority * gates.priority_sorting_within_cohort,
             workload.order_us,
         )

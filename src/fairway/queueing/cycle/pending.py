@@ -183,7 +183,6 @@ class ClusterQueuePending:
         twin.by_usage, twin.at = self.by_usage, self.at
         for key, line in self._lines.items():
             twin._lines[key] = line.copy(twin._members)
-        twin._members = {key: twin._members[key] for key in self._members}
         twin._waiting = {key: twin._lines[key] for key in self._waiting}
         for item in self._fronts:
             if item[5].heap is not None:
@@ -418,14 +417,12 @@ class ClusterQueuePending:
 
     def _least_used(self, usage: QueueUsage) -> Pending | None:
         """Admission fair sharing: the LocalQueue that used least goes first. O(workloads)."""
-        best: tuple[tuple[float, bool, Rank], Pending] | None = None
-        for pending in self._members.values():
-            if pending.is_active:
-                w = pending.workload
-                rank = (usage(w.queue), w.key != self._sticky, pending.rank())
-                if best is None or rank < best[0]:
-                    best = (rank, pending)
-        return None if best is None else best[1]
+        active = [pending for pending in self._members.values() if pending.is_active]
+        return min(active, key=lambda p: self._turn(p, usage), default=None)
+
+    def _turn(self, pending: Pending, usage: QueueUsage) -> tuple[float, bool, Rank]:
+        workload = pending.workload
+        return usage(workload.queue), workload.key != self._sticky, pending.rank()
 
 
 class PendingWorkloads:

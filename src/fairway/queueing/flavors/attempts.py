@@ -43,14 +43,12 @@ def finalized(merged: dict[str, Attempt]) -> list[Attempt]:
 
 
 def _worse(a: Attempt, b: Attempt) -> Attempt:
-    possibility = a.possibility
-    if b.possibility is not None and (possibility is None or b.possibility < possibility):
-        possibility = b.possibility
+    possibilities = [p for p in (a.possibility, b.possibility) if p is not None]
     return Attempt(
         flavor=b.flavor,
         mode=min(a.mode, b.mode),
         borrow=max(a.borrow, b.borrow),
-        possibility=possibility,
+        possibility=min(possibilities, default=None),
         reasons=_union(a.reasons, b.reasons),
         no_fit_reason=most_severe(a.no_fit_reason, b.no_fit_reason),
     )

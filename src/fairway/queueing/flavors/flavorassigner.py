@@ -251,8 +251,7 @@ def _append(search: FlavorSearch, assignment: Assignment, member: _Member) -> No
     assignment.pod_sets.append(ps)
     old = search.replaced_slice.total(ps.name) if search.replaced_slice is not None else None
     for resource, choice in ps.flavors.items():
-        if choice.borrow > assignment.borrowing:
-            assignment.borrowing = choice.borrow
+        assignment.borrowing = max(assignment.borrowing, choice.borrow)
         fr = flavor_resource(choice.flavor, resource)
         value = member.total.requests.get(resource, 0)
         if old is not None:

@@ -16,8 +16,8 @@ from fairway.queueing.tas.requests import DEFAULT_SEARCH, EMPTY_SEARCH, failure_
 def place(assignment: Assignment, queue: QueueAccount, workload: Workload, accounts: Accounts) -> None:
     """Find domains for what fits; where there are none now, see whether there would be on an empty cluster."""
     requests = topology_requests(assignment, workload, queue, accounts)
-    if not requests and not queue.topologies:
-        # Most queues: nothing asks for a domain, and there is none to hold.
+    if not requests:
+        # Most queues: nothing asks for a domain.
         return
     if assignment.mode() == Mode.FIT:
         results = queue.find_domains(requests, workload, DEFAULT_SEARCH)

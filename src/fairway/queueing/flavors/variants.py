@@ -56,14 +56,14 @@ def admitted_sibling(workload: Workload, queue: QueueAccount, *, better: bool) -
         return None
     flavors = queue.spec.groups[0].flavors
     own = _position(workload, flavors)
-    if own < 0:
+    if own is None:
         return None
     for key in sorted(queue.workloads):
         other = queue.workloads[key]
         if other.uid == workload.uid or parent_uid(other.obj) != parent or not other.is_admitted:
             continue
         at = _position(other, flavors)
-        if at >= 0 and (at < own if better else at > own):
+        if at is not None and (at < own if better else at > own):
             return other
     return None
 
@@ -74,9 +74,10 @@ def may_migrate(workload: Workload, queue: QueueAccount) -> bool:
     if not last or not queue.spec.groups:
         return True
     flavors = queue.spec.groups[0].flavors
-    return last in flavors and _position(workload, flavors) <= flavors.index(last)
+    at = _position(workload, flavors)
+    return last in flavors and at is not None and at <= flavors.index(last)
 
 
-def _position(workload: Workload, flavors: Sequence[str]) -> int:
+def _position(workload: Workload, flavors: Sequence[str]) -> int | None:
     allowed = allowed_flavors(workload.obj)
-    return flavors.index(allowed[0]) if allowed and allowed[0] in flavors else -1
+    return flavors.index(allowed[0]) if allowed and allowed[0] in flavors else None

@@ -456,7 +456,7 @@ class Cycles:
         if workload is None or not workload.needs_second_pass:
             self._passes.pop(key, None)
             return
-        head = Head(workload, workload.cluster_queue, second_pass_iteration=self._passes.get(key, 1))
+        head = Head(workload, workload.cluster_queue)
         self.kueue.backlog.pending.add_second_pass(head)
         self.arm()
 
