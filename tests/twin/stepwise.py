@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
+from typing import ClassVar
 
 from tests.histories import digests, told
 
@@ -19,6 +20,11 @@ class Watched:
     `whole`: of these kinds, and of what these components note, every line is told; of others a digest a moment.
     """
 
+    goes_on_in_copies = False
+    """Whether each moment is lived by a copy of the twin of the moment before: nobody should see a difference."""
+    seen_by: ClassVar[list[Callable[[Twin], object]]] = []
+    """Who looks at the twin after each moment."""
+
     def __init__(self, twin: Twin, whole: Container[str] | None = None) -> None:
         self.twin = twin
         self._whole = whole
@@ -33,6 +39,11 @@ class Watched:
         while (at_us := self.twin.loop.next_time()) is not None and at_us <= until_us:
             self.twin.run(at_us)
             yield from self._news()
+            for look in self.seen_by:
+                look(self.twin)
+            if self.goes_on_in_copies:
+                self.twin = self.twin.fork()
+                self.twin.host.log.sinks.append(self._noted.extend)
         self.twin.run(until_us)
 
     def said(self) -> Iterator[str]:

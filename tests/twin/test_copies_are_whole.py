@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_stories_of_scheduling import TOLD
+from tests.twin.stepwise import Watched
 
 from fairway.compiled import loading
 from fairway.kube.timestamps import MINUTE_US
@@ -126,6 +128,14 @@ def test_a_copy_is_whole(story: str) -> None:
     for minute in (7, 45):
         twin.run(scenario.start_us + minute * MINUTE_US)
         assert of_twins(twin) == []
+
+
+def test_a_copy_is_whole_at_each_moment_of_scheduling(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = set()
+    monkeypatch.setattr(Watched, "seen_by", [lambda twin: found.update(of_twins(twin))])
+    for story in TOLD:
+        list(story())
+    assert found == set()
 
 
 def test_a_pod_that_waits_for_its_claim_waits_in_the_copy() -> None:

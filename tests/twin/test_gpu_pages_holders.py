@@ -117,16 +117,20 @@ CUT = node("e", f"2 {H100}", "1=1g.10gb@0,1g.10gb@1,3g.40gb@4")
     ("said", "who"),
     [
         ("1/1g.10gb@0", [0]),
-        ("1/1g.10gb@5", [1]),
-        ("1/1g.10gb@7", [1]),
+        ("1/1g.10gb@1", [1]),
+        ("1/1g.10gb@4", [0]),
+        ("1/1g.10gb@7", [0]),
+        ("1/1g.10gb", [0]),
         ("1/3g.40gb@4", [2]),
+        ("1/3g.40gb@0", [2]),
+        ("1/1g.10gb@1, 1/1g.10gb@0", [0, 1]),
         ("1/1g.10gb@0, 1/3g.40gb@4", [0, 2]),
         ("1/2g.20gb@0", [0]),
         ("0/1g.10gb@0", [0]),
     ],
 )
 def test_instances_that_a_pod_names(said: str, who: list[int]) -> None:
-    """Of a card's instances of that profile the one at that share of the card; one that is not there is any other."""
+    """The one at that place of the card; where none of that profile is there, the card's first that is."""
     named = pod("p", on="e", resource=MIG, gpu_instances=said)
     found = [one for one in holders(stored(CUT, named)) if one[0] == "e"]
     profiles = ["1g.10gb", "1g.10gb", "3g.40gb"]

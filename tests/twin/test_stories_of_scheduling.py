@@ -320,6 +320,14 @@ def test_nothing_else_happens(story: Callable[[], Iterator[str]]) -> None:
     check_history(STORIES / f"{story.__name__}.txt", story())
 
 
+@pytest.mark.parametrize("story", TOLD, ids=lambda story: story.__name__)
+def test_nor_in_a_copy_made_at_any_moment(
+    story: Callable[[], Iterator[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Watched, "goes_on_in_copies", True)
+    check_history(STORIES / f"{story.__name__}.txt", story())
+
+
 def test_what_a_cycle_would_decide_is_told_and_nothing_changed() -> None:
     world = World(node("n", "4"), gpu_node("g", 2), profiles=(BOTH, replace(NATIVE, scheduler_name="native")))
     list(world.apply(pod("low", "4", priority=-1), *gang("Coscheduling", "whole", 2)).until(10))

@@ -235,7 +235,7 @@ def _hold(
         container, units = _asks(pod)
         if not units:
             continue
-        named = list(_named(pod, devices, of_node))
+        named = list(_named(pod, devices, of_node, places))
         if named:
             _give(store, builder, pod, _plain(pod, container, named), holders, stays)
         else:
@@ -314,18 +314,19 @@ def _asks(pod: Obj) -> tuple[str, int]:
     return first, total
 
 
-def _named(pod: Obj, devices: Sequence[Device], rows: range) -> Iterator[int]:
-    """The devices its annotations name: `0,3`, or `0/1g.10gb@3`."""
+def _named(
+    pod: Obj, devices: Sequence[Device], rows: range, places: Mapping[tuple[str, int, int], int]
+) -> Iterator[int]:
+    """The devices its annotations name: `0,3`, or `0/1g.10gb@3`; of an instance that is not there, another like it."""
     said = annotations_of(pod)
     instances = [part.strip() for part in said.get(INSTANCES, "").split(",") if part.strip()]
     for part in instances:
         card, _, place = part.partition("/")
         profile, _, start = place.partition("@")
         cut = [r for r in rows if str(devices[r].slot) == card and devices[r].profile == profile]
-        at = natural(start)
-        # Instances of a card are in the order of their places.
         if cut:
-            yield cut[min((at or 0) * len(cut) // 8, len(cut) - 1)]
+            there = places.get((devices[cut[0]].node, devices[cut[0]].slot, natural(start) or 0), cut[0])
+            yield there if there in cut else cut[0]
     if not instances:
         cards = [
             n

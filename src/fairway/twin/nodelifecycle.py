@@ -73,8 +73,7 @@ class NodeLifecycle:
         """By zone: how many of its nodes are ready, and how many are not."""
         self._looks: dict[int, dict[str, None]] = {}
         """Which nodes to look at, by the tick at which to do it."""
-        self._ticks_from_us = 0
-        self._all_down = False
+        self._ticks_from_us: int
 
     def attach(self, host: Host) -> None:
         self.host = host
@@ -92,7 +91,6 @@ class NodeLifecycle:
         twin._counts = {zone: list(count) for zone, count in self._counts.items()}
         twin._looks = {tick: dict(names) for tick, names in self._looks.items()}
         twin._ticks_from_us = self._ticks_from_us
-        twin._all_down = self._all_down
         return twin
 
     # What is heard
@@ -119,7 +117,7 @@ class NodeLifecycle:
             known = self._status.pop(name, None)
             if known is not None:
                 self._count(known, -1)
-                self.zones[known[0]].waiting.pop(name, None)
+                self._plan_look(name, self.host.loop.now_us)
             return
         node = self.host.store.get(change.key)
         if node is None:
@@ -136,7 +134,7 @@ class NodeLifecycle:
         if ready == "":
             born_us = parse_rfc3339(node["metadata"]["creationTimestamp"])
             self._plan_look(name, born_us + self.host.latency.node_startup_grace_period_us + 1)
-        elif before is None or before[1] != ready:
+        elif before != (zone, ready):
             self._plan_look(name, self.host.loop.now_us)
         self._taint_no_schedule(change.key, node)
 
@@ -152,9 +150,9 @@ class NodeLifecycle:
             wanted.append(UNSCHEDULABLE_TAINT)
         taints = spec.get("taints") or ()
         present = [t["key"] for t in taints if t.get("effect") == NO_SCHEDULE and t["key"] in _MANAGED]
-        if sorted(wanted) != sorted(present):
-            add = tuple((k, NO_SCHEDULE) for k in wanted if k not in present)
-            remove = tuple((k, NO_SCHEDULE) for k in present if k not in wanted)
+        add = tuple((k, NO_SCHEDULE) for k in wanted if k not in present)
+        remove = tuple((k, NO_SCHEDULE) for k in present if k not in wanted)
+        if add or remove:
             self._swap(node, add, remove)
 
     def _swap(self, node: Obj, add: tuple[tuple[str, str], ...], remove: tuple[tuple[str, str], ...]) -> None:
@@ -191,21 +189,27 @@ class NodeLifecycle:
             if observed == "True":
                 self._tell(key, node, NORMAL, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
                 self._mark_pods(name)
-            # The taint follows at the next look: it goes by what this one found.
-            self._plan_look(name, now_us + 1)
-            return
+            if observed:
+                # The taint follows at the next look: it goes by what this one found.
+                self._plan_look(name, now_us + self.host.latency.node_monitor_period_us)
+                return
+            # Who never said anything counted as unknown before.
+            node, observed = self.host.store.require(key), "Unknown"
         if observed == "True":
             self.zones[zone].waiting.pop(name, None)
-            self._swap_if(node, (), ((UNREACHABLE_TAINT, NO_EXECUTE), (NOT_READY_TAINT, NO_EXECUTE)))
-            return
-        if observed == "False" and name in self._status:
-            self._mark_pods(name)
+            self._untaint(node)
+        elif observed:
+            self._ask_for_taint(name, zone, node, observed)
+
+    def _ask_for_taint(self, name: str, zone: str, node: Obj, observed: str) -> None:
+        """A node that is not ready is tainted in its turn; at once where it has the other taint. Source:
+        processTaintBaseEviction."""
         wanted, other = _no_execute_for(observed)
         if _has_taint(node, wanted):
             return
         if _has_taint(node, other):
-            self._swap_if(node, ((wanted, NO_EXECUTE),), ((other, NO_EXECUTE),))
-        elif observed:
+            self._swap(node, ((wanted, NO_EXECUTE),), ((other, NO_EXECUTE),))
+        else:
             self.zones[zone].waiting.setdefault(name)
 
     def _is_overdue(self, name: str, node: Obj, observed: str, now_us: int) -> bool:
@@ -216,12 +220,10 @@ class NodeLifecycle:
             return now_us > born_us + latency.node_startup_grace_period_us
         return last_us is not None and now_us > last_us + latency.node_monitor_grace_period_us
 
-    def _swap_if(
-        self, node: Obj, add: tuple[tuple[str, str], ...], remove: tuple[tuple[str, str], ...]
-    ) -> None:
-        have = [(t.get("key"), t.get("effect")) for t in spec_of(node).get("taints") or ()]
-        if add or any(taint in have for taint in remove):
-            self._swap(node, add, remove)
+    def _untaint(self, node: Obj) -> None:
+        """Source: markNodeAsReachable."""
+        if _has_taint(node, UNREACHABLE_TAINT) or _has_taint(node, NOT_READY_TAINT):
+            self._swap(node, (), ((UNREACHABLE_TAINT, NO_EXECUTE), (NOT_READY_TAINT, NO_EXECUTE)))
 
     def _mark_unknown(self, key: Key, node: Obj) -> None:
         """Source: tryUpdateNodeHealth."""
@@ -275,15 +277,15 @@ class NodeLifecycle:
         """Source: handleDisruption, ComputeZoneState."""
         states = {zone: self._state_of(ready, down) for zone, (ready, down) in self._counts.items()}
         all_down = bool(states) and all(state == FULL for state in states.values())
-        if all_down and not self._all_down:
+        was_down = all(self.zones[name].state == FULL for name in states)
+        if all_down and not was_down:
             self._stop_evictions()
         elif not all_down:
             for name, state in states.items():
                 domain = self.zones[name]
-                if state != domain.state or self._all_down:
+                if state != domain.state or was_down:
                     domain.state = state
                     domain.rate_milli = self._rate_of(state, sum(self._counts[name]))
-        self._all_down = all_down
 
     def _put_status(self, name: str, status: tuple[str, str]) -> None:
         before = self._status.get(name)
@@ -300,7 +302,7 @@ class NodeLifecycle:
             del self._counts[zone]
 
     def _state_of(self, ready: int, down: int) -> str:
-        if ready == 0 and down > 0:
+        if ready == 0:
             return FULL
         threshold_milli = self.host.latency.unhealthy_zone_threshold_milli
         if down > 2 and down * 1000 >= threshold_milli * (down + ready):
@@ -315,18 +317,20 @@ class NodeLifecycle:
         return latency.secondary_node_eviction_rate_milli if large else 0
 
     def _stop_evictions(self) -> None:
-        """Nothing is ready anywhere: the fault is rather ours. Take the taints back and wait."""
+        """Nothing is ready anywhere: the fault is rather ours. Take the taints back; whoever is still not ready when
+        something is has its turn then."""
         for zone in self.zones.values():
             zone.state, zone.rate_milli = FULL, 0
-            zone.waiting.clear()
-        for name in self._status:
+        for name, (in_zone, ready) in self._status.items():
             node = self.host.store.get(Key("Node", "", name))
             if node is not None:
-                self._swap_if(node, (), ((UNREACHABLE_TAINT, NO_EXECUTE), (NOT_READY_TAINT, NO_EXECUTE)))
+                self._untaint(node)
+            if ready:
+                self.zones[in_zone].waiting.setdefault(name)
 
     def _arm_taint(self, name: str) -> None:
         zone = self.zones[name]
-        if zone.waiting and zone.rate_milli and zone.armed_us < 0:
+        if zone.waiting and zone.rate_milli and zone.armed_us == NO_TIME:
             zone.armed_us = max(zone.next_us, self.host.loop.now_us)
             self.host.loop.at(zone.armed_us, self._taint, name, CONTROLLERS)
 
@@ -339,9 +343,8 @@ class NodeLifecycle:
         node_name = next(iter(zone.waiting))
         del zone.waiting[node_name]
         node = self.host.store.get(Key("Node", "", node_name))
-        observed = "" if node is None else ready_status(node)
-        if node is not None and observed in ("False", "Unknown"):
-            wanted, other = _no_execute_for(observed)
+        if node is not None and ready_status(node) in ("False", "Unknown"):
+            wanted, other = _no_execute_for(ready_status(node))
             self._swap(node, ((wanted, NO_EXECUTE),), ((other, NO_EXECUTE),))
             zone.next_us = self.host.loop.now_us + 1000 * SECOND_US // zone.rate_milli
         self._arm_taint(name)
@@ -360,9 +363,9 @@ def ready_status(node: Obj) -> str:
 
 
 def zone_of(node: Obj) -> str:
-    """The failure domain evictions are rated by: region and zone labels."""
+    """The failure domain evictions are rated by: region and zone labels. Source: GetZoneKey."""
     labels = labels_of(node)
-    return ":".join(labels.get(name, "") for name in _ZONE_LABELS).strip(":")
+    return ":".join(labels.get(name, "") for name in _ZONE_LABELS)
 
 
 def pods_on(host: Host, node: str) -> list[Key]:
