@@ -24,6 +24,7 @@ from fairway.workloads.pods import (
     RUNNING,
     condition,
     is_deleting,
+    is_ready,
     is_terminal,
     phase_of,
 )
@@ -37,6 +38,7 @@ PROVISIONED = "RayClusterProvisioned"
 HEAD_READY = "HeadPodReady"
 SUSPENDING = "RayClusterSuspending"
 SUSPENDED = "RayClusterSuspended"
+_MOST = 2**31 - 1
 
 
 def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
@@ -142,14 +144,19 @@ def desired_of(group: dict[str, Any]) -> int:
     """Pods of a worker group: replicas within their bounds, times hosts; none of a suspended group."""
     if group.get("suspend"):
         return 0
-    low = int(group.get("minReplicas") or 0)
-    high = group.get("maxReplicas")
+    low, high = _bounds(group)
     given = group.get("replicas")
     wanted = low if given is None and "minReplicas" in group else 1 if given is None else int(given)
-    wanted = max(wanted, low)
-    if high is not None:
-        wanted = min(wanted, int(high))
-    return wanted * max(int(group.get("numOfHosts") or 1), 1)
+    return min(max(wanted, low), high) * _hosts(group)
+
+
+def _bounds(group: dict[str, Any]) -> tuple[int, int]:
+    high = group.get("maxReplicas")
+    return int(group.get("minReplicas") or 0), _MOST if high is None else int(high)
+
+
+def _hosts(group: dict[str, Any]) -> int:
+    return max(int(group.get("numOfHosts") or 1), 1)
 
 
 def are_all_running(found: list[Obj]) -> bool:
@@ -165,18 +172,18 @@ def _status(obj: Obj, found: list[Obj], now: str) -> dict[str, Any]:
     groups = obj["spec"].get("workerGroupSpecs") or ()
     desired = sum(desired_of(g) for g in groups)
     workers = [p for p in found if not _is_head(p)]
+    active = [g for g in groups if not g.get("suspend")]
     status = {
         **before,
         "observedGeneration": obj["metadata"].get("generation", 1),
         "desiredWorkerReplicas": desired,
-        "minWorkerReplicas": sum(int(g.get("minReplicas") or 0) for g in groups),
-        "maxWorkerReplicas": sum(int(g.get("maxReplicas") or 2**31 - 1) for g in groups),
+        "minWorkerReplicas": sum(_bounds(g)[0] * _hosts(g) for g in active),
+        "maxWorkerReplicas": min(sum(_bounds(g)[1] * _hosts(g) for g in active), _MOST),
         "availableWorkerReplicas": sum(phase_of(p) == RUNNING for p in workers),
-        "readyWorkerReplicas": sum(are_all_running([p]) for p in workers),
+        "readyWorkerReplicas": sum(is_ready(p) for p in workers),
         "desiredGPU": str(_gpus(obj)),
         "conditions": _conditions(obj, found, now),
     }
-    status["maxWorkerReplicas"] = min(status["maxWorkerReplicas"], 2**31 - 1)
     if len(found) == desired + 1 and are_all_running(found):
         status["state"] = "ready"
     if obj["spec"].get("suspend") and not found:

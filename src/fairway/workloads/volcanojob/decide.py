@@ -25,7 +25,7 @@ from fairway.cluster.actions import (
     View,
 )
 from fairway.cluster.changes import ADDED, DELETED, Change
-from fairway.kube.objects import Key, Obj, annotations_of
+from fairway.kube.objects import Key, Obj, annotations_of, key_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339, rfc3339
 from fairway.workloads.controller import NO_KEYS, WARNING, Controller, event, owner_key
 from fairway.workloads.pods import (
@@ -74,8 +74,6 @@ def reconcile(view: View, key: Key, now_us: int) -> Reconciliation:
     else:
         work.sync(plan)
     again_us = _expires_us(job) if later_us is None else later_us
-    if again_us is not None and again_us <= now_us:
-        again_us = None
     return Reconciliation(tuple(work.actions), again_us)
 
 
@@ -139,9 +137,7 @@ class _Work:
         return {**status, "state": state, "minAvailable": self._job.min_available}
 
     def _create_missing(self, obj: Obj) -> None:
-        group = obj["apiVersion"].rpartition("/")[0]
-        gk = f"{obj['kind']}.{group}" if group else obj["kind"]
-        if self._view.get(Key(gk, self._job.namespace, obj["metadata"]["name"])) is None:
+        if self._view.get(key_of(obj)) is None:
             self.actions.append(Create(obj))
 
     def _with_pods(self, status: dict[str, Any]) -> dict[str, Any]:
@@ -175,7 +171,7 @@ class _Work:
     def _held(self, task: TaskSpec, by_name: dict[str, Obj]) -> dict[int, Obj]:
         """The task's pods by index."""
         found = {}
-        stem = self._job.pod_name(task, 0)[:-1]
+        stem = f"{self._job.name}-{task.name}-"
         for name, pod in by_name.items():
             index = name.removeprefix(stem)
             if index.isdecimal() and name == self._job.pod_name(task, int(index)):
