@@ -30,6 +30,9 @@ BOTH = replace(
     permits=frozenset({"Coscheduling"}),
     coscheduling=CoschedulingArgs(permit_waiting_us=10 * SECOND_US, backoff_us=30 * SECOND_US),
 )
+PATIENT = replace(
+    BOTH, coscheduling=CoschedulingArgs(permit_waiting_us=10 * SECOND_US, reject_percentage=100)
+)
 NATIVE = replace(DEFAULT_PROFILE, permits=frozenset({"GangScheduling"}))
 
 
@@ -206,25 +209,39 @@ def given_up() -> Iterator[str]:
     yield from world.said()
 
 
+V1 = "resource.k8s.io/v1"
+
+
+def devices(node: str, *names: str) -> list[Obj]:
+    """One of a node, unless more are named, and their class."""
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {
+        "driver": "d",
+        "pool": pool,
+        "nodeName": node,
+        "devices": [{"name": n} for n in names or (f"d-{node}",)],
+    }
+    return [
+        {"apiVersion": V1, "kind": "ResourceSlice", "metadata": {"name": f"s-{node}"}, "spec": spec},
+        {"apiVersion": V1, "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}},
+    ]
+
+
+def claims(names: str) -> Iterator[Obj]:
+    asked = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
+    for name in names:
+        meta = {"name": name, "namespace": "default"}
+        yield {"apiVersion": V1, "kind": "ResourceClaim", "metadata": meta, "spec": asked}
+
+
+def claiming(made: Obj, claim: str) -> Obj:
+    made["spec"]["resourceClaims"] = [{"name": "r", "resourceClaimName": claim}]
+    return made
+
+
 def promised() -> Iterator[str]:
     """A device that a waiting pod was promised is nobody else's until its time is up; then it is forgotten."""
-    v1 = "resource.k8s.io/v1"
-    pool = {"name": "n0", "generation": 1, "resourceSliceCount": 1}
-    spec = {"driver": "d", "pool": pool, "nodeName": "n0", "devices": [{"name": "d0"}]}
-    profile = replace(
-        BOTH, coscheduling=CoschedulingArgs(permit_waiting_us=10 * SECOND_US, reject_percentage=100)
-    )
-    world = World(gpu_node("n0", 8), profiles=(profile,))
-    world.apply({"apiVersion": v1, "kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec})
-    world.apply({"apiVersion": v1, "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}})
-    asked = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
-    for name in "abc":
-        meta = {"name": name, "namespace": "default"}
-        world.apply({"apiVersion": v1, "kind": "ResourceClaim", "metadata": meta, "spec": asked})
-
-    def claiming(made: Obj, claim: str) -> Obj:
-        made["spec"]["resourceClaims"] = [{"name": "r", "resourceClaimName": claim}]
-        return made
+    world = World(gpu_node("n0", 8), profiles=(PATIENT,)).apply(*devices("n0"), *claims("abc"))
 
     def of_gang(number: int, claim: str = "") -> Obj:
         made = member("Coscheduling", "g", number, gpu=9 if number == 1 else 0)
@@ -236,11 +253,7 @@ def promised() -> Iterator[str]:
     yield from world.apply(claiming(pod("single"), "b")).until(8)
     yield from world.until(14)
     # With a device more, and one in place of the second, it comes last, and gets what is there now.
-    spec = {**spec, "pool": {**pool, "name": "n1"}, "nodeName": "n1", "devices": [{"name": "d1"}]}
-    world.apply(
-        gpu_node("n1", 8),
-        {"apiVersion": v1, "kind": "ResourceSlice", "metadata": {"name": "t"}, "spec": spec},
-    )
+    world.apply(gpu_node("n1", 8), *devices("n1"))
     yield from world.delete("g-1").apply(of_gang(3)).until(400)
     yield from world.said()
 
@@ -259,11 +272,6 @@ def together() -> Iterator[str]:
     ).until(80)
     yield from world.ends("g-0").until(500)
     yield from world.said()
-
-
-PATIENT = replace(
-    BOTH, coscheduling=CoschedulingArgs(permit_waiting_us=10 * SECOND_US, reject_percentage=100)
-)
 
 
 def waiting_again() -> Iterator[str]:
@@ -308,10 +316,37 @@ def room_for_a_while() -> Iterator[str]:
     yield from world.said()
 
 
+def promises_let_go() -> Iterator[str]:
+    """Whoever waited with a device and goes, or is given up, leaves it to others; in one cycle, too."""
+    world = World(gpu_node("n0", 8), profiles=(PATIENT,)).apply(*devices("n0"), *claims("abcde"))
+    first, large = member("Coscheduling", "g", 0, gpu=1), member("Coscheduling", "g", 1, gpu=9)
+    yield from world.apply(*group("Coscheduling", "g", 2), claiming(first, "a"), large).until(2)
+    yield from world.apply(claiming(pod("single"), "b")).until(4)
+    copy = world.forks()
+    yield from copy.delete("g-0").until(6)
+    # Another by its name asks for no device, and holds none.
+    yield from copy.apply(member("Coscheduling", "g", 0, gpu=1)).until(8)
+    yield from copy.delete("single").delete("b", "ResourceClaim.resource.k8s.io").until(9)
+    copy.twin.store.set_finalizers(Key("ResourceClaim.resource.k8s.io", "default", "b"), [])
+    copy.twin.wake()
+    yield from copy.apply(claiming(pod("other"), "c")).until(12)
+    yield from copy.said()
+    yield from world.until(40)
+    native = World(gpu_node("n0", 8), profiles=(NATIVE,)).apply(*devices("n0", "d0", "d1"), *claims("abcde"))
+    large = member("GangScheduling", "g", 1, gpu=9)
+    first, third = member("GangScheduling", "g", 0, gpu=1), member("GangScheduling", "g", 2, gpu=1)
+    native.apply(*group("GangScheduling", "g", 3), claiming(first, "a"), large, claiming(third, "b"))
+    yield from native.until(2)
+    yield from native.apply(claiming(pod("single"), "c")).until(4)
+    yield from native.delete("g-1").apply(member("GangScheduling", "g", 3, gpu=1)).until(20)
+    yield from native.delete("single").until(400)
+    yield from native.said()
+
+
 TOLD: tuple[Callable[[], Iterator[str]], ...] = (
     *(one_by_one, refusals, preemption, left_alone),
     *(waiting_for_others, short_of_room, given_up, promised, together),
-    *(waiting_again, room_for_a_while),
+    *(waiting_again, room_for_a_while, promises_let_go),
 )
 
 
