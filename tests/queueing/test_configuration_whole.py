@@ -321,6 +321,13 @@ def test_nothing() -> None:
             "admissionFairSharing.usageSamplingInterval",
             "1s",
         ),
+        (
+            "v1beta2",
+            {"admissionFairSharing": {"usageSamplingInterval": "0m"}},
+            "admissionFairSharing.usageSamplingInterval",
+            "5m",
+        ),
+        ("v1beta2", {"waitForPodsReady": {"timeout": "0h0m"}}, "waitForPodsReady.timeout", "30m"),
         ("v1beta2", {"multiKueue": {"origin": ""}}, "multiKueue.origin", "multikueue"),
         (
             "v1beta2",
@@ -347,6 +354,14 @@ def test_what_is_filled_in(version: str, said: Raw, path: str, want: Any) -> Non
     for step in path.split("."):
         found = found[int(step)] if isinstance(found, list) else (found or {}).get(step)
     assert found == want
+
+
+def test_durations_are_those_of_go() -> None:
+    section: Raw = {"usageHalfLifeTime": "+1h", "usageSamplingInterval": ".5m"}
+    assert configured({"admissionFairSharing": section}).usage == UsageSettings(3600.0, 30.0, {})
+    assert configured({"admissionFairSharing": {}}).usage == UsageSettings(0.0, 300.0, {})
+    found = configured({"multiKueue": {"gcInterval": "0s", "workerLostTimeout": "+.5ms"}}).multi_kueue
+    assert (found.gc_interval_us, found.worker_lost_timeout_us) == (0, 500)
 
 
 @pytest.mark.parametrize(

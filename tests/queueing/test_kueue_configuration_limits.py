@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from fairway.kube import names
 from fairway.queueing.configuration import faults_in
+from fairway.queueing.webhooks.settings import FRAMEWORKS
 
 Raw = dict[str, Any]
 
@@ -36,6 +38,8 @@ _COUNTER = {"counter": {"name": "n", "driver": "d", **_SELECTOR}}
 _OTHER = {"counter": {"name": "m", "driver": "d", **_SELECTOR}}
 _CAPACITY = {"capacity": {"name": "n", "driver": "d", **_SELECTOR}}
 _GATE = {"featureGates": {"KueueDRAIntegrationConsumableCapacity": True}}
+
+_LONG = "d" * 190 + "/" + "n" * 62
 
 _FINE: dict[str, Raw] = {
     "sixteen mappings": _mappings(*(_mapping(i) for i in range(16))),
@@ -100,11 +104,23 @@ _FINE: dict[str, Raw] = {
     ),
     "a name without strangeness": _labels(_label("aZ_9")),
     "an origin": {"multiKueue": {"origin": "o" * 63}},
+    "a driver of 63 letters": _mappings(
+        _mapping(0, sources=[{"counter": {"name": "n", "driver": "d" * 63, **_SELECTOR}}])
+    ),
+    "a mapping and a class of 253 letters": _mappings(_mapping(0, _LONG, name=_LONG)),
+    "a capacity that is no label": _mappings(
+        _mapping(0, sources=[{"capacity": {"name": "x.io/A_b", "driver": "d", **_SELECTOR}}])
+    )
+    | _GATE,
     "no certificates": {"internalCertManagement": {"enable": False, "webhookServiceName": "Bad_Name"}},
 }
 
 _WHY_ONE = "exactly one source type must be set per entry"
 _AT = "resources.deviceClassMappings"
+_NO_CONFIGURATION = (
+    'apiVersion: Invalid value: "{}": expected a Configuration of config.kueue.x-k8s.io/v1beta2 or '
+    "config.kueue.x-k8s.io/v1beta1"
+)
 _WRONG: dict[str, tuple[Raw, list[str]]] = {
     "seventeen mappings": (
         _mappings(*(_mapping(i) for i in range(17))),
@@ -163,6 +179,77 @@ _WRONG: dict[str, tuple[Raw, list[str]]] = {
     "a counter of no driver": (
         _mappings(_mapping(0, sources=[{"counter": {"name": "n", **_SELECTOR}}])),
         [f"{_AT}[0].sources[0].counter.driver: Required value"],
+    ),
+    "a counter that is no label": (
+        _mappings(_mapping(0, sources=[{"counter": {"name": "A_b", "driver": "d", **_SELECTOR}}])),
+        [f'{_AT}[0].sources[0].counter.name: Invalid value: "A_b": {"; ".join(names.dns_label("A_b"))}'],
+    ),
+    "a capacity with a dash before it": (
+        _mappings(_mapping(0, sources=[{"capacity": {"name": "-b", "driver": "d", **_SELECTOR}}])) | _GATE,
+        [f'{_AT}[0].sources[0].capacity.name: Invalid value: "-b": {"; ".join(names.label_key("-b"))}'],
+    ),
+    "a driver of 64 letters": (
+        _mappings(_mapping(0, sources=[{"counter": {"name": "n", "driver": "d" * 64, **_SELECTOR}}])),
+        [f'{_AT}[0].sources[0].counter.driver: Invalid value: "{"d" * 64}": must not exceed 63 characters'],
+    ),
+    "a mapping and a class of 254 letters": (
+        _mappings(_mapping(0, _LONG + "n", name=_LONG + "n")),
+        [
+            f'{_AT}[0].{field}: Invalid value: "{_LONG}n": must not exceed 253 characters'
+            for field in ("name", "deviceClassNames[0]")
+        ],
+    ),
+    "a mapping and a class of odd names": (
+        _mappings(_mapping(0, "b_", name="a/b/c")),
+        [
+            f'{_AT}[0].name: Invalid value: "a/b/c": {"; ".join(names.label_key("a/b/c"))}',
+            f'{_AT}[0].deviceClassNames[0]: Invalid value: "b_": {"; ".join(names.label_key("b_"))}',
+        ],
+    ),
+    "a framework that Kueue does not know": (
+        {"integrations": {"frameworks": ["pod", "foo"]}},
+        [
+            'integrations.frameworks[1]: Unsupported value: "foo": supported values: '
+            + ", ".join(f'"{name}"' for name in sorted(FRAMEWORKS))
+        ],
+    ),
+    "an origin that is no label": (
+        {"multiKueue": {"origin": "o_"}},
+        [f'multiKueue.origin: Invalid value: "o_": {",".join(names.label_value("o_"))}'],
+    ),
+    "certificates of odd names": (
+        {"internalCertManagement": {"webhookServiceName": "1a", "webhookSecretName": "a_b"}},
+        [
+            f'internalCertManagement.webhookServiceName: Invalid value: "1a": {names.dns1035_label("1a")[0]}',
+            f'internalCertManagement.webhookSecretName: Invalid value: "a_b": {names.dns_subdomain("a_b")[0]}',
+        ],
+    ),
+    "a selector of odd labels, once": (
+        {"managedJobsNamespaceSelector": {"matchLabels": {"-": "x"}}},
+        [f'managedJobsNamespaceSelector.matchLabels: Invalid value: "-": {names.label_key("-")[0]}'],
+    ),
+    "gates nobody knows, by name": (
+        {"featureGates": {"X": True, "PartialAdmission": True, "A": False}},
+        [
+            'featureGates: Invalid value: {"A":false,"PartialAdmission":true,"X":true}: '
+            "unrecognized feature gate: A"
+        ],
+    ),
+    "a strategy of quotas nobody knows": (
+        {"resources": {"quotaCheckStrategy": "Ask", "excludeResourcePrefixes": ["a"]}},
+        [
+            'resources.quotaCheckStrategy: Unsupported value: "Ask": supported values: '
+            '"IgnoreUndeclared", "BlockUndeclared"'
+        ],
+    ),
+    "a group alone": (
+        {"apiVersion": "config.kueue.x-k8s.io/v1"},
+        [_NO_CONFIGURATION.format("config.kueue.x-k8s.io/v1")],
+    ),
+    "a version alone": ({"apiVersion": "kueue.io/v1beta2"}, [_NO_CONFIGURATION.format("kueue.io/v1beta2")]),
+    "another kind alone": (
+        {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Config"},
+        [_NO_CONFIGURATION.format("config.kueue.x-k8s.io/v1beta2")],
     ),
     "port 0": (
         {"visibilityServer": {"bindPort": 0}},
@@ -242,6 +329,10 @@ def test_what_is_beyond_them_is_refused(name: str) -> None:
     assert _said(given) == want
 
 
+def _end(complaints: list[str]) -> str:
+    return complaints[0].rpartition(": ")[2]
+
+
 def test_counts_of_labels_and_values() -> None:
     def heads(*labels: Raw) -> list[str]:
         return [
@@ -262,6 +353,18 @@ def test_counts_of_labels_and_values() -> None:
     both = _label("a", sourceLabelKey="x", sourceAnnotationKey="y")
     assert heads(both) == [
         "metrics.customLabels[0]|sourceLabelKey and sourceAnnotationKey are mutually exclusive"
+    ]
+    odd = _label("a", sourceAnnotationKey="-")
+    assert heads(odd) == [f"metrics.customLabels[0].sourceAnnotationKey|{_end(names.label_key('-'))}"]
+    odd = _label("a", sourceLabelKey="b_")
+    assert heads(odd) == [f"metrics.customLabels[0].sourceLabelKey|{_end(names.label_key('b_'))}"]
+    odd = _label("a_")
+    assert heads(odd) == [f"metrics.customLabels[0].name|{_end(names.label_key('a_'))}"]
+    kinds = ("Pod", *["LocalQueue"] * 7, "Node")
+    assert heads(*(_label(f"a{i}", sourceKind=kind) for i, kind in enumerate(kinds))) == [
+        "metrics.customLabels|found 7, expected <= 6",
+        "metrics.customLabels|Node",
+        "metrics.customLabels|Pod",
     ]
     twenty_one = [
         _label(f"a{i}", sourceKind=("Cohort", "LocalQueue", "ClusterQueue")[i % 3]) for i in range(21)

@@ -109,6 +109,18 @@ TOPOLOGY: dict[str, tuple[Template, list[str]]] = {
             f"{at(LAYERS)}[1].size: Invalid value: 2: must evenly divide the parent layer size 3",
         ],
     ),
+    "a layer that says no size": (
+        template(slice_required_topology_constraints='[{"topology":"a"}]'),
+        [f"{at(LAYERS)}[0].size: Invalid value: 0: {NUMBER}"],
+    ),
+    "layers of less than nobody": (
+        template(slice_required_topology_constraints=layers(("a", 3), ("b", -2))),
+        [f"{at(LAYERS)}[1].size: Invalid value: -2: {NUMBER}"],
+    ),
+    "three layers, the last of one pod": (
+        template(slice_required_topology_constraints=layers(("a", 9), ("b", 3), ("c", 1))),
+        [],
+    ),
     "the same layer three times": (
         template(slice_required_topology_constraints=layers(("a", 4), ("a", 2), ("a", 1))),
         [
@@ -196,6 +208,7 @@ def test_pod_sets_that_share_a_topology_come_in_twos() -> None:
             f"topology consistent with 'spec.{there}.annotations' in group 'g'"
             for here, there in (("leader", "workers"), ("workers", "leader"))
         ]
+    assert len(said(leader, template("workers", 8, group_name="g"))) == 2
     nothing = [template(name, 1, group_name="g") for name in ("a", "b")]
     assert len(said(*nothing)) == 2
 
@@ -299,7 +312,9 @@ def test_usage_is_a_multiple_of_pods() -> None:
     assert said(3, cpu="1500m", gpu="6") == []
     assert said(4, cpu="1500m", gpu="6") == [f'{path}[gpu]: Invalid value: "6": is not a multiple of 4']
     assert said(7, cpu="1500m") == [f'{path}[cpu]: Invalid value: "1500m": is not a multiple of 7']
-    assert said(0, cpu="1500m") == []
+    assert said(0, cpu="1500m") == said(1, cpu="1500m") == []
+    some = {"name": "a", "resourceUsage": {"gpu": "3"}}
+    assert faults(admitted({"name": "a"}, admission={"podSetAssignments": [some]})) == []
     other = admitted({}, admission={"podSetAssignments": [{}, {"name": "c"}]})
     assert faults(other) == ['status.admission.podSetAssignments[1].name: Not found: "c"']
     why = "status.admission: Required value: must be set while the QuotaReserved condition is true"
@@ -384,6 +399,89 @@ def test_what_stays_while_quota_is_held() -> None:
     more = admitted(one, one, admission=assigned)
     (found,) = faults(more, grown[0])
     assert found.startswith("spec.podSets: Invalid value: ")
+
+
+def test_sizes_that_are_left_out() -> None:
+    """A pod set is of one pod, an entry of what can be taken back of none."""
+    one, none = [{"name": "main"}], {"name": "main", "count": 0}
+    at = "status.reclaimablePods[main].count: Invalid value: "
+    assert faults(workload({}, reclaimablePods=[{"name": "main", "count": 1}])) == []
+    assert faults(workload({}, reclaimablePods=[{"name": "main", "count": 2}])) == [
+        f"{at}2: should be less or equal to 1"
+    ]
+    assert faults(workload({"count": 0}, reclaimablePods=one)) == []
+    entry = [{"name": "main", "count": 1}]
+    admission = {"podSetAssignments": [{"count": 5}]}
+
+    def holding(*entries: Obj, **more: Any) -> Obj:
+        return admitted({"count": 5}, reclaimablePods=list(entries), admission=admission, **more)
+
+    assert faults(holding(none), holding(*one)) == faults(holding(*one), holding(none)) == []
+    assert faults(holding(*one), holding(*entry)) == [f"{at}0: cannot be less than 1"]
+    assert faults(holding(*entry), holding(*one)) == faults(holding(*entry), holding()) == []
+    # Only while quota is held, before and after.
+    waits = workload({"count": 5}, reclaimablePods=one)
+    assert (
+        faults(waits, holding(*entry))
+        == faults(holding(*one), workload({"count": 5}, reclaimablePods=entry))
+        == []
+    )
+    on = {"ElasticJobsViaWorkloadSlices": True}
+    assert faults(admitted({}, admission=admission), admitted({"count": 2}, admission=admission), **on) == []
+    assert faults(admitted({"count": 0}, admission=admission), admitted({}, admission=admission), **on) == []
+    (grown,) = faults(admitted({"count": 2}, admission=admission), admitted({}, admission=admission), **on)
+    assert grown.startswith("spec.podSets.0: Invalid value: ")
+    assert faults(admitted({}, admission=admission), admitted({"count": 1}, admission=admission)) == []
+
+
+def test_of_slices_that_shrank_more_is_taken_back() -> None:
+    elastic = {"kueue.x-k8s.io/elastic-job": "true"}
+
+    def slice_of(size: Obj, assigned: Obj, *entries: tuple[str, int]) -> Obj:
+        found = [{"name": name, "count": count} for name, count in entries]
+        return admitted(
+            size, reclaimablePods=found, admission={"podSetAssignments": [assigned]}, annotations=elastic
+        )
+
+    def said(size: Obj, assigned: Obj, now: int, was: int) -> list[str]:
+        new, old = (slice_of(size, assigned, ("main", n)) for n in (now, was))
+        return [line.rpartition(": ")[2] for line in faults(new, old, ElasticJobsViaWorkloadSlices=True)]
+
+    less = ["cannot be less than 1"]
+    assert said({}, {"count": 2}, 0, 1) == [], "it had two pods, and has one"
+    assert said({}, {"count": 1}, 0, 1) == less
+    assert said({"count": 2}, {"count": 2}, 0, 1) == less
+    assert said({"count": 0}, {}, 0, 1) == less
+    assert said({"count": 1}, {"count": 3, "name": "main"}, 0, 1) == []
+    strange = slice_of({"count": 1}, {"name": "x", "count": 1}, ("x", 0))
+    before = slice_of({"count": 1}, {"name": "x", "count": 1}, ("x", 1))
+    assert "cannot be less" not in str(faults(strange, before, ElasticJobsViaWorkloadSlices=True))
+    # What is beyond the size may stay where it was so before, whatever else is taken back.
+    two = slice_of({"count": 1}, {"count": 3}, ("main", 2))
+    before = slice_of({"count": 1}, {"count": 3}, ("main", 2), ("other", 1))
+    found = faults(two, before, ElasticJobsViaWorkloadSlices=True)
+    assert [line.partition(":")[0] for line in found] == ["status.reclaimablePods[other]"]
+    assert len(faults(two, None, ElasticJobsViaWorkloadSlices=True)) == 1
+
+
+def test_of_an_admission_only_topologies_change() -> None:
+    def said(new: Obj, old: Obj, **gates: bool) -> int:
+        was, now = ({"podSetAssignments": [{"name": "main", **o}]} for o in (old, new))
+        return len(faults(admitted({}, admission=now), admitted({}, admission=was), **gates))
+
+    for field in ("topologyAssignment", "delayedTopologyRequest"):
+        assert said({field: "a"}, {field: "b"}) == said({field: "a"}, {}) == 0
+        assert said({field: "a"}, {field: "b"}, TopologyAwareScheduling=False) == 1
+    assert said({"flavors": {"gpu": "a"}}, {"flavors": {"gpu": "b"}}) == 1
+    assert said({"flavors": {}}, {"flavors": {}}) == 0
+
+
+def test_gates_and_names_of_workloads() -> None:
+    gated = workload({}, annotations={GATED_BY: "c"})
+    assert len(faults(gated)) == 1 and faults(gated, AdmissionGatedBy=False) == []
+    update = [{"podSetUpdates": [{"name": "c"}]}]
+    (found,) = faults(workload({"name": "b"}, {"name": "a"}, admissionChecks=update))
+    assert found.endswith('Unsupported value: "c": supported values: "a", "b"')
 
 
 def test_a_check_that_is_ready_adds_nothing_more() -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairway.kube.durations import duration_ns
+
 Raw = dict[str, Any]
 
 NAMESPACE = "kueue-system"
@@ -90,7 +92,7 @@ def _wait_for_pods_ready(config: Raw, version: str) -> None:
         waits.setdefault("timeout", "5m")
         waits.setdefault("blockAdmission", True)
     waits = dict(waits or {})
-    if waits.get("timeout") in (None, "0", "0s"):
+    if duration_ns(waits.get("timeout") or "0") == 0:
         waits["timeout"] = "30m"
     waits.setdefault("blockAdmission", False)
     waits.setdefault("recoveryTimeout", waits["timeout"])
@@ -119,5 +121,5 @@ def _sharing(config: Raw, version: str) -> None:
         elif not fair.get("preemptionStrategies"):
             fair["preemptionStrategies"] = list(BOTH_STRATEGIES)
     usage = config.get("admissionFairSharing")
-    if usage is not None and usage.get("usageSamplingInterval") in (None, "0", "0s"):
+    if usage is not None and duration_ns(usage.get("usageSamplingInterval") or "0") == 0:
         usage["usageSamplingInterval"] = "5m"

@@ -122,7 +122,7 @@ def configuration_of(raw: Mapping[str, Any]) -> Configuration:
     """From a complete and valid configuration in v1beta2."""
     integrations = raw["integrations"]
     resources = raw.get("resources") or {}
-    gates = dict(sorted((raw.get("featureGates") or {}).items()))
+    gates = dict(raw.get("featureGates") or {})
     fair = raw.get("fairSharing")
     retention = (raw.get("objectRetentionPolicies") or {}).get("workloads") or {}
     usage = raw.get("admissionFairSharing")
@@ -158,7 +158,7 @@ def _pods_ready(waits: Mapping[str, Any] | None) -> PodsReady | None:
         return None
     strategy = waits["requeuingStrategy"]
     return PodsReady(
-        timeout_us=duration_us(waits["timeout"]) or 0,
+        timeout_us=_us(waits["timeout"]),
         recovery_us=duration_us(waits["recoveryTimeout"]),
         backoff_limit=strategy.get("backoffLimitCount"),
         backoff_base_us=strategy["backoffBaseSeconds"] * _SECOND_US,
@@ -166,6 +166,10 @@ def _pods_ready(waits: Mapping[str, Any] | None) -> PodsReady | None:
         blocks_admission=bool(waits["blockAdmission"]),
         requeues_by_eviction_time=strategy["timestamp"] == "Eviction",
     )
+
+
+def _us(text: str) -> int:
+    return duration_ns(text) // 1000
 
 
 def _usage(section: Mapping[str, Any]) -> UsageSettings:
@@ -177,9 +181,9 @@ def _usage(section: Mapping[str, Any]) -> UsageSettings:
 
 def _multi_kueue(section: Mapping[str, Any]) -> MultiKueue:
     return MultiKueue(
-        gc_interval_us=duration_us(section["gcInterval"]) or 0,
+        gc_interval_us=_us(section["gcInterval"]),
         origin=section["origin"],
-        worker_lost_timeout_us=duration_us(section["workerLostTimeout"]) or 0,
+        worker_lost_timeout_us=_us(section["workerLostTimeout"]),
         dispatcher=section["dispatcherName"],
         step_size=(section.get("incrementalDispatcherConfig") or {}).get("stepSize"),
         external_frameworks=tuple(x["name"] for x in section.get("externalFrameworks") or ()),

@@ -39,10 +39,10 @@ def configuration_faults(config: Raw) -> list[Fault]:
     if not gates.get("DisableWaitForPodsReady"):
         out += _wait_faults(config.get("waitForPodsReady"))
     out += _integration_faults(config)
-    out += _multi_kueue_faults(config.get("multiKueue") or {})
+    out += _multi_kueue_faults(config["multiKueue"])
     out += _fair_sharing_faults(config.get("fairSharing"))
     out += _usage_faults(config.get("admissionFairSharing"))
-    out += _certificate_faults(config.get("internalCertManagement") or {})
+    out += _certificate_faults(config["internalCertManagement"])
     resources = config.get("resources") or {}
     out += _transformation_faults(resources)
     if resources.get("deviceClassMappings"):
@@ -50,15 +50,11 @@ def configuration_faults(config: Raw) -> list[Fault]:
     out += _namespace_faults(config)
     out += _retention_faults((config.get("objectRetentionPolicies") or {}).get("workloads") or {})
     out += _tls_faults(config.get("tls") or {})
-    out += _visibility_faults(config.get("visibilityServer") or {})
-    out += _custom_label_faults((config.get("metrics") or {}).get("customLabels") or [])
+    out += _visibility_faults(config["visibilityServer"])
+    out += _custom_label_faults(config["metrics"].get("customLabels") or [])
     if gates.get("QuotaCheckStrategy"):
         out += _quota_check_faults(resources)
-    return list(dict.fromkeys(out)) if all(_is_hashable(x) for x in out) else _without_repeats(out)
-
-
-def _is_hashable(fault: Fault) -> bool:
-    return isinstance(fault.value, (str, int, float, bool, type(None)))
+    return _without_repeats(out)
 
 
 def _without_repeats(found: Sequence[Fault]) -> list[Fault]:
@@ -97,7 +93,7 @@ def _wait_faults(waits: Raw | None) -> list[Fault]:
     if strategy.get("timestamp") not in ("Creation", "Eviction"):
         out.append(f.unsupported((*here, "timestamp"), strategy.get("timestamp"), ("Creation", "Eviction")))
     for name in ("backoffLimitCount", "backoffBaseSeconds", "backoffMaxSeconds"):
-        if strategy.get(name, 0) < 0:
+        if name in strategy and strategy[name] < 0:
             out.append(f.invalid((*here, name), strategy[name], f.NEGATIVE))
     return out
 
@@ -127,7 +123,7 @@ def _multi_kueue_faults(multi: Raw) -> list[Fault]:
     at: Path = ("multiKueue",)
     out = _negative(multi.get("gcInterval"), (*at, "gcInterval"), in_ns=True)
     out += _negative(multi.get("workerLostTimeout"), (*at, "workerLostTimeout"), in_ns=True)
-    complaints = names.label_value(multi.get("origin") or "")
+    complaints = names.label_value(multi["origin"])
     if complaints:
         out.append(f.invalid((*at, "origin"), multi["origin"], ",".join(complaints)))
     seen: set[str] = set()
@@ -145,7 +141,7 @@ def _multi_kueue_faults(multi: Raw) -> list[Fault]:
         if multi.get("dispatcherName") != INCREMENTAL:
             why = "incrementalDispatcherConfig is only valid when dispatcherName is set to the incremental dispatcher"
             out.append(f.invalid(here, dict(dispatcher), why))
-        if dispatcher.get("stepSize", 1) < 1:
+        if "stepSize" in dispatcher and dispatcher["stepSize"] < 1:
             why = "must be greater than or equal to 1"
             out.append(f.invalid((*here, "stepSize"), dispatcher["stepSize"], why))
     return out

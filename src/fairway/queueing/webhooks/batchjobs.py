@@ -95,7 +95,8 @@ def _partial_update_faults(shape: Shape, job: Obj, old: Obj) -> list[Fault]:
     if resized and MIN_PARALLELISM in annotations_of(old) and not was.get("suspend"):
         why = "cannot change when partial admission is enabled and the job is not suspended"
         out.append(f.forbidden(("spec", "parallelism"), why))
-    syncs, synced = (annotations_of(o).get(SYNC_COMPLETIONS) in _TRUE for o in (job, old))
+    syncs = annotations_of(job).get(SYNC_COMPLETIONS) in _TRUE
+    synced = annotations_of(old).get(SYNC_COMPLETIONS) in _TRUE
     if syncs != synced and not is_suspended(shape, old) and not is_suspended(shape, job):
         out.append(f.forbidden(_SYNC_PATH, f"{f.IMMUTABLE} while the job is not suspended"))
     return out

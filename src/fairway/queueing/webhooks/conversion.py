@@ -106,11 +106,11 @@ def _assigned(obj: Obj, write: Callable[[Any], Any]) -> Obj:
 
 
 def _multi_kueue_cluster(obj: Obj) -> Obj:
-    spec = dict(spec_of(obj))
-    source = {name: spec.pop(name) for name in ("kubeConfig", "clusterProfileRef") if name in spec}
+    spec = spec_of(obj)
+    source = {name: spec[name] for name in ("kubeConfig", "clusterProfileRef") if name in spec}
     if not (source.get("kubeConfig") or {}).get("location"):
         source.pop("kubeConfig", None)
-    return {**obj, "spec": {**spec, "clusterSource": source}}
+    return {**obj, "spec": {"clusterSource": source}}
 
 
 def _admission_check(obj: Obj) -> Obj:
@@ -169,10 +169,9 @@ def _domains(assignment: Any) -> dict[str, Any]:
 
 
 def _old_multi_kueue_cluster(obj: Obj) -> Obj:
-    spec = dict(spec_of(obj))
-    source = spec.pop("clusterSource", None) or {}
+    source = spec_of(obj).get("clusterSource") or {}
     # Go has no absent struct: a profile's cluster still has an empty kubeConfig.
-    return {**obj, "spec": {**spec, "kubeConfig": {"location": "", "locationType": ""}, **source}}
+    return {**obj, "spec": {"kubeConfig": {"location": "", "locationType": ""}, **source}}
 
 
 def _old_multi_kueue_config(obj: Obj) -> Obj:

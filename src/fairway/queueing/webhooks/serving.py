@@ -75,7 +75,9 @@ def is_managed_by_another(obj: Obj) -> bool:
 
 
 def _replica_faults(obj: Obj) -> list[Fault]:
-    replicas = spec_of(obj).get("replicas", 1)
+    replicas = spec_of(obj).get("replicas")
+    if replicas is None:
+        return []
     if replicas < 0:
         why = f"must be >= 0, got {replicas}"
     elif replicas > _MOST_REPLICAS:

@@ -26,7 +26,6 @@ SLICE_SIZE = "kueue.x-k8s.io/podset-slice-size"
 SLICE_CONSTRAINTS = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
 GROUP_NAME = "kueue.x-k8s.io/podset-group-name"
 
-_ALL = (REQUIRED, PREFERRED, UNCONSTRAINED, SLICE_REQUIRED, SLICE_SIZE, SLICE_CONSTRAINTS, GROUP_NAME)
 _BOOLEANS = frozenset(["1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"])
 _INT32 = 2**31
 _MAX_LAYERS = 3
@@ -45,8 +44,6 @@ class Template:
 
 def topology_faults(template: Template, settings: Settings) -> list[Fault]:
     annotations = template.annotations
-    if not any(key in annotations for key in _ALL):
-        return []
     path: Path = (*template.path, "annotations")
     out: list[Fault] = []
     if sum(key in annotations for key in (REQUIRED, PREFERRED, UNCONSTRAINED)) > 1:
@@ -157,7 +154,7 @@ def _layer_faults(layers: Sequence[tuple[str, int]], path: Path) -> list[Fault]:
             out.append(f.duplicate((*path, i, "topology"), shown))
         seen.setdefault(topology, i)
     for i, ((_, outer), (_, inner)) in enumerate(pairwise(layers)):
-        if inner > 0 and outer % inner:
+        if outer % max(inner, 1):
             why = f"must evenly divide the parent layer size {outer}"
             out.append(f.invalid((*path, i + 1, "size"), inner, why))
     return out
@@ -173,8 +170,7 @@ def bound_faults(template: Template) -> list[Fault]:
     number = None if size is None else _int32(size)
     if number is not None and number > template.count:
         out.append(f.invalid(f.at_key(path, SLICE_SIZE), size, why))
-    text = annotations.get(SLICE_CONSTRAINTS)
-    layers = [] if text is None else _layers(text)
+    layers = _layers(annotations.get(SLICE_CONSTRAINTS) or "[]")
     if not isinstance(layers, str) and layers and layers[0][1] > template.count:
         out.append(f.invalid(f.at_key(path, SLICE_CONSTRAINTS), layers[0][1], why))
     return out
@@ -202,8 +198,8 @@ def _one_group(name: str, members: Sequence[Template]) -> list[Fault]:
             f"{first.count} replica(s) and {second.count} replica(s) in the group"
         )
         out += [f.invalid(f.at_key(path, GROUP_NAME), name, why) for path in paths]
-    wants = [(m.annotations.get(REQUIRED), m.annotations.get(PREFERRED)) for m in members]
-    if wants[0] != wants[1] or wants[0] == (None, None):
+    wants = {(m.annotations.get(REQUIRED), m.annotations.get(PREFERRED)) for m in members}
+    if len(wants) > 1 or (None, None) in wants:
         for here, there in ((paths[0], paths[1]), (paths[1], paths[0])):
             why = (
                 f"must specify '{REQUIRED}' or '{PREFERRED}' topology consistent with "

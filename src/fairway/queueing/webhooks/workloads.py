@@ -153,9 +153,10 @@ def _admission_faults(workload: Obj, old: Obj | None) -> list[Fault]:
         name = assignment.get("name", "main")
         if name not in names:
             out.append(f.not_found((*path, "name"), name))
-        count = assignment.get("count") or 0
+        # Of no pods, or who knows how many, any amount will do.
+        count = assignment.get("count") or 1
         for resource, amount in (assignment.get("resourceUsage") or {}).items():
-            if count > 0 and _amount(resource, amount) % count:
+            if _amount(resource, amount) % count:
                 at = f.at_key((*path, "resourceUsage"), resource)
                 out.append(f.invalid(at, quantity.canonical(amount), f"is not a multiple of {count}"))
     return out
@@ -213,10 +214,11 @@ def _pod_sets_stay(new: Obj, old: Obj, settings: Settings) -> list[Fault]:
     if len(now) != len(was):
         return [f.invalid(_POD_SETS, now, f.IMMUTABLE)]
     out: list[Fault] = []
-    for i, (a, b) in enumerate(zip(now, was, strict=True)):
-        may_shrink = settings.is_on("ElasticJobsViaWorkloadSlices")
-        if may_shrink and a.get("count", 1) < b.get("count", 1):
-            a = {**a, "count": b.get("count", 1)}
+    may_shrink = settings.is_on("ElasticJobsViaWorkloadSlices")
+    for i, both in enumerate(zip(now, was, strict=True)):
+        a, b = ({**pod_set, "count": pod_set.get("count", 1)} for pod_set in both)
+        if may_shrink and a["count"] < b["count"]:
+            a["count"] = b["count"]
         # Kueue writes the index as a field here: `spec.podSets.0`.
         out += f.immutable((*_POD_SETS, str(i)), a, b)
     return out
@@ -225,8 +227,6 @@ def _pod_sets_stay(new: Obj, old: Obj, settings: Settings) -> list[Fault]:
 def _reclaimable_grows(new: Obj, old: Obj, settings: Settings) -> list[Fault]:
     was = {e.get("name", ""): e.get("count", 0) for e in status_of(old).get("reclaimablePods") or ()}
     now = {e.get("name", ""): e.get("count", 0) for e in status_of(new).get("reclaimablePods") or ()}
-    if not was or now == was:
-        return []
     shrunk = _shrunk_pod_sets(new) if is_elastic(new, settings) else frozenset()
     out = []
     for name, count in now.items():
