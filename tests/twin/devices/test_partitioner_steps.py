@@ -9,7 +9,7 @@ import yaml
 
 from fairway.kube.objects import Key, Obj, annotations_of, labels_of, spec_of
 from fairway.kube.timestamps import SECOND_US
-from fairway.twin.devices.partitioner import GpuPartitioner
+from fairway.twin.devices.partitioner import GpuPartitioner, _asks
 from fairway.twin.latency import NONE
 from fairway.twin.twin import Twin
 
@@ -505,3 +505,21 @@ def test_a_copy_goes_on_as_its_original(after_s: int) -> None:
     assert twin.digest() == copy.digest()
     # What the original did since is not the copy's.
     assert twin.fork().digest() == twin.digest()
+
+
+@pytest.mark.parametrize(
+    ("limits", "requests", "asked"),
+    [
+        ({SMALL: "2"}, {}, {SMALL: 2}),
+        ({}, {SMALL: "2"}, {SMALL: 2}),
+        ({SMALL: "3"}, {SMALL: "2"}, {SMALL: 3}),
+        ({SMALL: "1000"}, {}, {SMALL: 1000}),
+        ({SMALL: "5k"}, {}, {SMALL: 1000}),
+        ({WHOLE: "1", SMALL: "0", "nvidia.com/gpu.shared": "1", "cpu": "4"}, {}, {WHOLE: 1}),
+    ],
+)
+def test_what_a_pod_asks_of_cards(limits: Obj, requests: Obj, asked: dict[str, int]) -> None:
+    """A thousand of each at most: nobody has more, and each is looked at."""
+    one = pod("p")
+    one["spec"]["containers"] = [{"resources": {"limits": limits, "requests": requests}}, {"name": "d"}]
+    assert _asks(one) == asked

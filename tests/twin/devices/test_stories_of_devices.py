@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 from test_computedomains import CLASSES, RACK, domain, tray
 from test_device_taints import taint, tolerates
+from test_devices_in_a_twin import device, device_class, slice_of
+from test_devices_in_a_twin import node as dra_node
 from test_gpu_health_causes import node as node_with_cards
 from test_gpu_health_causes import pod as pod_on
 from test_hami_plugin import node as hami_node
 from test_hami_plugin import plugin as hami_plugin
 from test_publishing import DRIVER, SLICE
 from test_publishing import node as gpu_node
+from test_reserving import claim_of, named
 from tests.histories import check_history
 from tests.twin.stepwise import STORIES, Watched
 
@@ -33,6 +36,7 @@ from fairway.twin.faults import Faults
 from fairway.twin.kubelet.component import Kubelet
 from fairway.twin.latency import NONE
 from fairway.twin.operators import HAMI
+from fairway.twin.scheduler import SchedulerComponent
 from fairway.twin.twin import EPOCH_US, Twin
 
 TEMPLATE, CLAIM = "ResourceClaimTemplate.resource.k8s.io", "ResourceClaim.resource.k8s.io"
@@ -439,11 +443,101 @@ def broken() -> Iterator[str]:
     yield f"{health.broken}"
 
 
+# What the scheduler writes for pods with devices
+
+
+ON_A = {"kubernetes.io/hostname": "a"}
+
+
+def pod_named(name: str) -> Obj:
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": spec,
+    }
+
+
+def slow(name: str) -> Obj:
+    more = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"], "bindsToNode": True}
+    return device(name, **more)
+
+
+def cpu(of: Obj, amount: str) -> Obj:
+    of["spec"]["containers"][0]["resources"] = {"requests": {"cpu": amount}}
+    return of
+
+
+def says(world: World, claim: str, type_: str = "ready") -> World:
+    """The driver, of the claim's devices."""
+    key = Key(CLAIM, "default", claim)
+    results = world.twin.store.require(key)["status"]["allocation"]["devices"]["results"]
+    condition = {"type": type_, "status": "True", "reason": "R", "message": "so it is"}
+    said = [{n: r[n] for n in ("driver", "pool", "device")} | {"conditions": [condition]} for r in results]
+    return world.status(key, devices=said)
+
+
+def reserved() -> Iterator[str]:
+    """Pods that wait on their nodes for devices: made ready, broken, late, deleted, left by node or claim."""
+    world = World(SchedulerComponent())
+    world.apply(
+        device_class(), dra_node("a"), dra_node("b"), slice_of("a", slow("a0"), slow("a1"), device("a2"))
+    )
+    world.apply(*(claim_of(f"c{i}") for i in range(9)), claim_of("two", count=2))
+    yield from world.apply(cpu(named("first", "c0", nodeSelector=ON_A), "6")).until(1)
+    yield from world.apply(cpu(pod_named("plain"), "4"), cpu(pod_named("small"), "1")).until(2)
+    yield from says(world, "c0").until(12)
+    yield from world.apply(named("second", "c1"), named("beside", "c0")).until(13)
+    yield from says(world, "c1", "broken").until(20)
+    copy = world.forks()
+    yield from copy.until(21)
+    yield from copy.status(
+        Key(CLAIM, "default", "c1"), allocation=None, reservedFor=None, devices=None
+    ).until(40)
+    yield from copy.until(50)
+    yield from copy.apply(named("third", "two"), named("fourth", "late")).until(52)
+    yield from copy.apply(claim_of("late")).until(54)
+    yield from copy.apply(slice_of("b", slow("b0"), slow("b1"))).until(56)
+    yield from copy.delete(Key("Pod", "default", "third")).until(58)
+    yield from copy.apply(named("fifth", "c4"), cpu(named("sixth", "c5"), "7")).until(60)
+    yield from copy.delete(Key(CLAIM, "default", "c4")).until(66)
+    yield from copy.delete(Key("Node", "", "b")).until(80)
+    yield from copy.apply(dra_node("b")).until(90)
+    yield from copy.until(900)
+    yield from copy.said()
+
+
+def extended() -> Iterator[str]:
+    """Claims made for extended resources: given with their pods, taken back where binding fails."""
+    world = World(SchedulerComponent())
+    asks = pod_named("asks")
+    amounts = {"example.com/gpu": "1"}
+    asks["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
+    again = {**asks, "metadata": {**asks["metadata"], "name": "again"}}
+    both = {**asks, "metadata": {**asks["metadata"], "name": "both"}}
+    both["spec"] = {**asks["spec"], "resourceClaims": [{"name": "gpu", "resourceClaimName": "c0"}]}
+    of_class = device_class(extendedResourceName="example.com/gpu")
+    world.apply(of_class, dra_node("a"), slice_of("a", slow("a0"), device("a1")), claim_of("c0"))
+    yield from world.apply(asks).until(2)
+    (made,) = (
+        c["metadata"]["name"] for c in world.twin.store.objects(CLAIM) if c["metadata"]["name"] != "c0"
+    )
+    yield from says(world, made, "broken").until(10)
+    yield from world.apply(both, again).until(11)
+    for one in list(world.twin.store.objects(CLAIM)):
+        if one.get("status", {}).get("allocation"):
+            says(world, one["metadata"]["name"])
+    yield from world.until(400)
+    yield from world.said()
+
+
 STORIES_OF = {
     "domains": (domains, daemons, full_racks, channels),
     "taints": (tainted,),
     "publishing": (drivers, shared_by_hami),
     "health": (broken,),
+    "reserving": (reserved, extended),
 }
 
 
