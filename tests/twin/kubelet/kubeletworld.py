@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from tests.twin.stepwise import cancelled_late
+
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US
 from fairway.twin import faults, invariants
@@ -77,6 +79,7 @@ class World:
     def at(self, seconds: float) -> World:
         self.twin.run(EPOCH_US + round(seconds * S))
         invariants.check(self.twin.host)
+        assert not cancelled_late(self.twin), "what happened, or was called off, is called off"
         return self
 
     def us(self, seconds: float) -> int:

@@ -174,7 +174,22 @@ def probed() -> Iterator[str]:
     says = {"run-time": "forever", "readiness-fails": "60s-90s", "liveness-fails": "20s-35s"}
     both = container("a", readinessProbe=quick, livenessProbe=quick)
     world.apply(pod("both", both, restartPolicy="Always", terminationGracePeriodSeconds=1, says=says))
-    yield from world.until(200)
+    # Killed while it is known when its probes will fail: they are forgotten, once.
+    says = {
+        "run-time": "forever",
+        "liveness-fails": "40s-80s",
+        "readiness-fails": "50s-60s",
+        "startup-fails.c": "true",
+    }
+    early = [container("a", readinessProbe=quick, livenessProbe=quick), container("b")]
+    slow = container(
+        "c", startupProbe={"periodSeconds": 20, "failureThreshold": 4, "exec": {"command": ["x"]}}
+    )
+    world.apply(pod("early", *early, slow, says=says))
+    for name in ("a", "c"):
+        faults.kill_container(world.twin, Key("Pod", "default", "early"), at(40), container=name)
+    yield from world.until(60)
+    yield from world.delete("early").until(200)
     yield from world.ends()
 
 
@@ -309,7 +324,7 @@ def wishes() -> Iterator[str]:
     """Several containers and pods that want other amounts: in turn, again, with a reason that changes, for nothing."""
 
     def asking(name: str, cpu: str, memory: str = "", limit: str = "", **extra: Any) -> Obj:
-        requests = {"cpu": cpu, **({"memory": memory} if memory else {})}
+        requests = {**({"memory": memory} if memory else {}), "cpu": cpu}
         resources: Obj = {"requests": requests, **({"limits": {"memory": limit}} if limit else {})}
         return container(name, "sleep 5000", resources=resources, **extra)
 
@@ -334,6 +349,7 @@ def wishes() -> Iterator[str]:
         ),
         pod("low", asking("c", "2"), **more),
         pod("high", asking("d", "1"), priority=5, **more),
+        slow=latency(kubelet_sync=1.5, container_start=0.25),
     )
     yield from world.until(10)
     # Granted at once: the second of two containers.
@@ -354,8 +370,12 @@ def wishes() -> Iterator[str]:
     # Two limits below what is used, then one, then none.
     yield from wish("many", asking("a", "1", "256Mi", "512Mi"), asking("b", "1", "1Gi", "1Gi")).until(620)
     yield from wish("high", asking("d", "3")).until(640)
+    # A wish beside one that fails, and taken back.
+    both = (asking("a", "9", "256Mi", "512Mi"), asking("b", "1", "1Gi", "1Gi"))
+    yield from wish("many", *both).until(642)
+    yield from wish("many", asking("a", "1", "256Mi", "512Mi"), both[1]).until(643)
     # Who waits and goes, who wishes while it goes, and who takes it back.
-    yield from world.delete("high", grace_s=20).until(645)
+    yield from world.delete("high", grace_s=20).until(650)
     yield from wish("high", asking("d", "1")).until(700)
     yield from wish("low", asking("c", "6500m")).until(710)
     yield from wish("low", asking("c", "2900m")).until(720)
@@ -484,7 +504,13 @@ def members() -> Iterator[str]:
     yield from world.until(200)
     yield from world.apply(member("again", 1)).until(400)
     yield from world.delete("m2", grace_s=0).until(410)
-    yield from world.apply(member("last", 2)).until(3000)
+    yield from world.apply(member("last", 2)).until(1500)
+    # Who is done and gone is no member any more; one that waits beside another container is lost.
+    yield from world.delete("m0", grace_s=0).delete("again", grace_s=0).until(1510)
+    pair = member("pair", 0)
+    pair["spec"]["containers"].append(container("beside", "sleep 900"))
+    yield from world.apply(pair).until(1550)
+    yield from world.delete("pair", grace_s=0).until(3000)
     yield from world.ends()
 
 
