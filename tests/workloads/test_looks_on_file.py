@@ -1,7 +1,8 @@
 """One look of a controller at what is there: all that it decides, in order, as it is on file in `looks/`.
 
 A file has `bases`, objects by a name, and `looks`: what is `there` (a base, what is `set` otherwise, its `status`, the
-`owner` that controls it, whose uid is `{uid}` in its name, whether it is `going`), which object is looked `at`, `by`
+`owner` that controls it, whose uid is `{uid}` in its name, whether it is `going`, or `dumped` by
+another cluster without a generation), which object is looked `at`, `by`
 which controller where several look at its kind, and how many seconds `after` the objects were made. `writes: 2` carries
 out what is decided, and looks again. Whether an answer is right is for whoever reads it; what differs from one look to
 the next is said by the look's name.
@@ -25,6 +26,7 @@ from fairway.kube.timestamps import SECOND_US, parse_rfc3339
 from fairway.workloads import registry
 from fairway.workloads.controller import Controller
 from fairway.workloads.knative import controllers as knative
+from fairway.workloads.leaderworkerset.decide import LWS, revision_of
 from fairway.workloads.volcanojob import controllers as volcanojob
 
 NOW = parse_rfc3339("2026-01-05T08:00:00Z")
@@ -53,6 +55,8 @@ def _all_told(bases: dict[str, Obj], looks: list[dict[str, Any]]) -> Iterator[st
 
 def _made(store: Store, base: Obj, said: dict[str, Any]) -> None:
     obj = _with(base, said.get("set") or {})
+    if "{revision}" in json.dumps(obj):  # of the LeaderWorkerSet that is there
+        obj = json.loads(json.dumps(obj).replace("{revision}", revision_of(store.objects(LWS)[0])))
     obj["metadata"] = dict(obj["metadata"])
     if gk_of(obj) not in _OF_NO_NAMESPACE:
         obj["metadata"].setdefault("namespace", "default")
@@ -64,7 +68,7 @@ def _made(store: Store, base: Obj, said: dict[str, Any]) -> None:
         obj["metadata"]["name"] = obj["metadata"]["name"].replace("{uid}", owner["metadata"]["uid"])
     if said.get("going"):
         obj["metadata"]["finalizers"] = ["x/y"]
-    made = store.create(obj)
+    made = store.load(obj) if said.get("dumped") else store.create(obj)
     status = said.get("status", obj.get("status"))
     if status is not None:
         store.set_status(key_of(made), {**(made.get("status") or {}), **status})

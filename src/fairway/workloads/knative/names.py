@@ -47,8 +47,7 @@ def labelled(revision: Obj) -> dict[str, str]:
     """What everything made for a Revision is labelled with."""
     kept = {k: v for k, v in labels_of(revision).items() if k not in (f"{GROUP}/route", ROUTING_STATE)}
     name = revision["metadata"]["name"]
-    found = {**kept, OF_REVISION: name, OF_REVISION_UID: revision["metadata"]["uid"]}
-    return {"app": name, **found} if "app" not in found else found
+    return {"app": name, **kept, OF_REVISION: name, OF_REVISION_UID: revision["metadata"]["uid"]}
 
 
 def annotated(revision: Obj, *, with_scaling: bool) -> dict[str, str]:

@@ -47,7 +47,6 @@ def defaulted(spec: dict[str, Any]) -> dict[str, Any]:
             name = _USER_CONTAINER if len(containers) == 1 else f"{_USER_CONTAINER}-{i}"
             while name in taken:
                 name = f"{name}-0"
-            taken.add(name)
         one = {"resources": {}, **container, "name": name}
         if len(containers) == 1 or container.get("ports"):
             probe = {"successThreshold": 1, **(container.get("readinessProbe") or {})}

@@ -125,7 +125,7 @@ def _pod_of(
         if isinstance(found, Refused):
             return found
         return podspecs.predictor_pod(isvc, given, model, found), found
-    except (ValueError, KeyError, IndexError) as wrong:
+    except ValueError as wrong:
         return Refused("InvalidPredictorSpec", str(wrong), str(wrong))
 
 

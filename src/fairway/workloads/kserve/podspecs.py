@@ -104,7 +104,9 @@ _POD_OF_RUNTIME: Final = frozenset(
 
 
 def own_pod(isvc: Obj, component: dict[str, Any]) -> dict[str, Any]:
-    """Of a predictor that brings its containers."""
+    """Of a predictor that brings its containers. Raises: ValueError: it has none."""
+    if not component.get("containers"):
+        raise ValueError("no container is specified")
     spec = {k: v for k, v in component.items() if k not in _NOT_POD}
     first = dict(spec["containers"][0])
     first.setdefault("name", CONTAINER)
