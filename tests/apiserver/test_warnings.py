@@ -119,6 +119,43 @@ CASES: dict[str, tuple[Obj, list[str]]] = {
         pod(nodeSelector={"beta.kubernetes.io/os": "linux"}),
         ['spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "kubernetes.io/os" instead'],
     ),
+    "old node labels in every place": (
+        pod(
+            affinity={
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [
+                            {},
+                            {"matchExpressions": [{"key": "a"}, {"key": "beta.kubernetes.io/arch"}]},
+                        ]
+                    },
+                    "preferredDuringSchedulingIgnoredDuringExecution": [
+                        {"weight": 1},
+                        {
+                            "preference": {
+                                "matchExpressions": [{"key": "failure-domain.beta.kubernetes.io/zone"}]
+                            }
+                        },
+                    ],
+                }
+            },
+            topologySpreadConstraints=[
+                {"topologyKey": "zone", "labelSelector": {}},
+                {"topologyKey": "failure-domain.beta.kubernetes.io/region"},
+            ],
+        ),
+        [
+            "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[1]."
+            "matchExpressions[1].key: beta.kubernetes.io/arch is deprecated since v1.14; use "
+            '"kubernetes.io/arch" instead',
+            "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[1].preference."
+            "matchExpressions[0].key: failure-domain.beta.kubernetes.io/zone is deprecated since v1.17; use "
+            '"topology.kubernetes.io/zone" instead',
+            "spec.topologySpreadConstraints[1].topologyKey: failure-domain.beta.kubernetes.io/region is "
+            'deprecated since v1.17; use "topology.kubernetes.io/region" instead',
+            "spec.topologySpreadConstraints[1].labelSelector: a null labelSelector results in matching no pod",
+        ],
+    ),
     "an old annotation": (
         pod(annotations={"scheduler.alpha.kubernetes.io/critical-pod": ""}),
         [

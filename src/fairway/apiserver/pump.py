@@ -42,8 +42,8 @@ class Pump:
         self._timer: asyncio.Handle | None = None
         self._due_s = 0.0
         self._holds = 0
-        self._held_us = 0
-        self._held_s = 0.0
+        self._held: tuple[int, float] | None = None
+        """Since when somebody waits: the cluster's time, and the wall's."""
         self._goals: list[tuple[int, Callable[[], bool] | None, asyncio.Future[bool]]] = []
         self.is_stopped = False
         self._said = ""
@@ -92,18 +92,21 @@ class Pump:
 
     def hold(self) -> None:
         """Go no faster than the wall clock until `release`: the answer that is waited for comes in its time."""
-        if not self._holds:
-            self._held_us, self._held_s = self.now_us, time.monotonic()
+        if self._held is None:
+            self._held = self.now_us, time.monotonic()
         self._holds += 1
 
     def release(self) -> None:
         self._holds -= 1
+        if not self._holds:
+            self._held = None
         self.poke()
 
     def _bounded(self, target_us: int) -> int:
-        if not self._holds:
+        if self._held is None:
             return target_us
-        return min(target_us, self._held_us + int((time.monotonic() - self._held_s) * SECOND_US))
+        held_us, held_s = self._held
+        return min(target_us, held_us + int((time.monotonic() - held_s) * SECOND_US))
 
     def _rebase(self, virtual_us: int) -> None:
         self._virtual_us = virtual_us
