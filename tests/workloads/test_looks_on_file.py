@@ -1,11 +1,11 @@
 """One look of a controller at what is there: all that it decides, in order, as it is on file in `looks/`.
 
 A file has `bases`, objects by a name, and `looks`: what is `there` (a base, what is `set` otherwise, its `status`, the
-`owner` that controls it, whose uid is `{uid}` in its name, whether it is `going`, or `dumped` by
-another cluster without a generation), which object is looked `at`, `by`
-which controller where several look at its kind, and how many seconds `after` the objects were made. `writes: 2` carries
-out what is decided, and looks again. Whether an answer is right is for whoever reads it; what differs from one look to
-the next is said by the look's name.
+`owner` that controls it, whose uid is `{uid}` in its name, whether it is `going`, or `dumped` by another cluster
+without a generation), which object is looked `at`, `by` which controller where several look at its kind, and how many
+seconds `after` the objects were made. `writes: 2` carries out what is decided, and looks again. What an earlier look of
+the file did in as many words is not repeated. Whether an answer is right is for whoever reads it; what differs from one
+look to the next is said by the look's name.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ NOW = parse_rfc3339("2026-01-05T08:00:00Z")
 FILES = sorted((Path(__file__).parent / "looks").glob("*.yaml"))
 _CONTROLLERS = (*registry.CONTROLLERS, *volcanojob.CONTROLLERS, *knative.CONTROLLERS)
 _OF_NO_NAMESPACE = ("Node", "Namespace", "Queue.scheduling.volcano.sh")
+_SHORT = 4
+"""Lines that are worth saying again."""
 _UNSAID = ("uid", "resourceVersion", "creationTimestamp")
 
 
@@ -43,6 +45,7 @@ def test_what_is_decided_at_one_look(file: Path) -> None:
 
 
 def _all_told(bases: dict[str, Obj], looks: list[dict[str, Any]]) -> Iterator[str]:
+    known: dict[tuple[str, ...], str] = {}
     for look in looks:
         yield f"== {look['name']}"
         store = Store(seed=1, now_us=NOW)
@@ -50,7 +53,11 @@ def _all_told(bases: dict[str, Obj], looks: list[dict[str, Any]]) -> Iterator[st
             _made(store, bases[said["of"]], said)
         kind, _, name = look["at"].partition("/")
         namespaced = "" if kind in _OF_NO_NAMESPACE else "default"
-        yield from _told(store, Key(kind, namespaced, name), look)
+        for lines in _told(store, Key(kind, namespaced, name), look):
+            if len(lines) > _SHORT and known.setdefault(tuple(lines), look["name"]) != look["name"]:
+                yield f"{lines[0]} as at: {known[tuple(lines)]}"
+            else:
+                yield from lines
 
 
 def _made(store: Store, base: Obj, said: dict[str, Any]) -> None:
@@ -89,17 +96,18 @@ def _with(base: Any, over: Any) -> Any:
     return found
 
 
-def _told(store: Store, key: Key, look: dict[str, Any]) -> Iterator[str]:
+def _told(store: Store, key: Key, look: dict[str, Any]) -> Iterator[list[str]]:
+    """The lines of each action."""
     now_us = NOW + round(look.get("after", 0) * SECOND_US)
     store.now_us = now_us
     for number in range(look.get("writes", 1)):
         if number:
-            yield "  -- and again"
+            yield ["  -- and again"]
         found = _controller(key, look.get("by")).reconcile(store, key, now_us)
         for action in found.actions:
-            yield from _lines(store, action)
+            yield list(_lines(store, action))
         if found.again_at_us is not None:
-            yield f"  again +{(found.again_at_us - NOW) / SECOND_US:g}s"
+            yield [f"  again +{(found.again_at_us - NOW) / SECOND_US:g}s"]
         for action in found.actions:
             if not isinstance(action, Emit):
                 perform(store, action)

@@ -262,14 +262,13 @@ def test_the_service_and_the_policy_select_the_jobs_pods() -> None:
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_more_hosts_than_an_object_takes(plugin: str) -> None:
     # `train-w-0.train`, twice: what each pod takes of the object that names them all.
-    each = 2 * (len("train-w-0.train") + len("w"))
-    most = MOST_OBJECT_BYTES // each
-    for replicas in (most // 2, most * 2):
-        found = has_too_many_hosts(job(task("w", replicas), plugins={plugin: []}))
-        assert found is (plugin != "env" and replicas > most)
-    assert has_too_many_hosts(job(task("w", most), task("v", most), plugins={plugin: []})) is (
-        plugin != "env"
-    )
+    for name in ("w", "worker"):
+        most = MOST_OBJECT_BYTES // (2 * len(f"train-{name}-0.train"))
+        for replicas in (most, most + 1):
+            found = has_too_many_hosts(job(task(name, replicas), plugins={plugin: []}))
+            assert found is (plugin != "env" and replicas > most)
+        both = job(task(name, most), task("v", most), plugins={plugin: []})
+        assert has_too_many_hosts(both) is (plugin != "env")
 
 
 # Its PodGroup
