@@ -67,6 +67,16 @@ def late() -> Iterator[str]:
     yield from world.until(40 * M).told("again")
 
 
+def in_time_to_the_second() -> Iterator[str]:
+    """A machine that is a minute on its way at a loop still has its time; at the next one it had it."""
+    world = World(group("one", SMALL), boot_s=1200, max_node_provision_us=60 * S).until(5)
+    world.apply(pod("a")).until(20)
+    asked_s = (next(iter(world.part.coming.values()))[1] - EPOCH_US) // S
+    world.until(asked_s + 60).apply(pod("huge", "30"))
+    yield from world.until(asked_s + 61).told("a minute later")
+    yield from world.until(asked_s + 70).told("at the next loop")
+
+
 def taken_back() -> Iterator[str]:
     """Machines that go by themselves: those below the least come again."""
     world = World(group("one", SMALL, 2, 3, 3), group("none", SMALL, size=1)).until(100)
@@ -294,7 +304,21 @@ def request(name: str, of_class: str, shape: str, count: int) -> Obj:
 
 
 STORIES: tuple[Callable[[], Iterator[str]], ...] = (
-    *(growth, sold_out, late, taken_back, empty, drained, kept, stuck, ill, many_ill, enough, by_priority),
+    *(
+        growth,
+        sold_out,
+        late,
+        in_time_to_the_second,
+        taken_back,
+        empty,
+        drained,
+        kept,
+        stuck,
+        ill,
+        many_ill,
+        enough,
+        by_priority,
+    ),
     *(comings_and_goings, found_there, asked_for, asked_in_vain, long_over),
 )
 

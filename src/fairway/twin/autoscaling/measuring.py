@@ -182,7 +182,8 @@ def _steady_until(state: PodState, when: Scrapes) -> int:
     for behaviour, container in zip(state.plan.behaviours, state.containers, strict=True):
         if container.state != RUNNING:
             continue
-        last_us = max(container.started_us, container.work_from_us)
+        # It is shown once it ran at two scrapes, its start not being one.
+        last_us = max(container.started_us + 1, container.work_from_us)
         for steps in (behaviour.cpu_milli, behaviour.memory_bytes):
             for from_us, _level in steps:
                 at_us = container.work_from_us + from_us
