@@ -81,9 +81,9 @@ def out_of_range(path: str, spec: Mapping[str, Any], summary: Mapping[str, Bound
                 resources = container.get("resources") or {}
                 requests = parse_resources(resources.get("requests"))
                 limits = parse_resources(resources.get("limits"))
-                both = requests.keys() & limits.keys()
-                low = requests | limits | {n: min(requests[n], limits[n]) for n in sorted(both)}
-                high = requests | limits | {n: max(requests[n], limits[n]) for n in sorted(both)}
+                both = {n: (v, limits[n]) for n, v in requests.items() if n in limits}
+                low = requests | limits | {n: min(two) for n, two in both.items()}
+                high = requests | limits | {n: max(two) for n, two in both.items()}
                 problems.extend(_against(f"{path}.{kind}[{index}]", low, high, of_container))
     of_pod = summary.get("Pod")
     if of_pod is not None:

@@ -74,7 +74,7 @@ def write_assignment(
     """The v1beta2 form: one slice, or one per run of hostnames with a common prefix where that is shorter."""
     if assignment is None:
         return None
-    single = _packed(assignment, [assignment.domains] if assignment.domains else [])
+    single = _packed(assignment, [assignment.domains])
     if not by_hostname_prefix:
         return single
     prefixed = _packed(assignment, _runs(assignment))
@@ -112,8 +112,7 @@ def _level(values: list[str]) -> dict[str, Any]:
     shortest, longest = min(map(len, values)), max(map(len, values))
     if len(prefix) == longest:
         return {"universal": prefix}
-    if len(prefix) + len(suffix) > shortest:
-        prefix = prefix[: shortest - len(suffix)]
+    prefix = prefix[: shortest - len(suffix)]
     individual: dict[str, Any] = {}
     if prefix:
         individual["prefix"] = prefix
@@ -127,7 +126,7 @@ def _common_prefix(values: Sequence[str]) -> str:
     """What all begin with: the first and the last of them in order decide."""
     first, last = min(values), max(values)
     for at, letter in enumerate(first):
-        if at >= len(last) or last[at] != letter:
+        if last[at] != letter:
             return first[:at]
     return first
 

@@ -41,7 +41,7 @@ def is_equivalent(
     try:
         running = _running(view, workload, asked, settings, with_tolerations=not is_admitted)
     except (BadPodSets, FlavorMissing):
-        return are_equal(mine, asked, ignores_tolerations=is_admitted)
+        return are_equal(mine, asked)
     if are_equal(mine, running, ignores_tolerations=is_admitted):
         return True
     return integration.is_suspended(job) and are_equal(mine, asked, ignores_tolerations=is_admitted)
@@ -63,11 +63,10 @@ def _running(
         info = infos.get(pod_set.get("name") or "main")
         changed = _with_count(pod_set, None if info is None else info.count)
         if info is not None and info.tolerations:
-            template = pod_set.get("template") or {}
-            spec = spec_of(template)
+            spec = _pod_spec(pod_set)
             own = list(spec.get("tolerations") or ())
             own.extend(t for t in info.tolerations if t not in own)
-            changed = {**changed, "template": {**template, "spec": {**spec, "tolerations": own}}}
+            changed = {**changed, "template": {"spec": {**spec, "tolerations": own}}}
         running.append(changed)
     return running
 
