@@ -117,5 +117,5 @@ def test_what_others_may_have_of_the_card_that_is_shared() -> None:
     for labels, want in ((SLICED, {"me": 3, "grows": 12, "elsewhere": 3, "apart": 4}), (MPS, {"me": 0})):
         world = World(*pods, nodes=[node(labels=labels)]).at(5)
         states = {state.key.name: state for state in world.kubelet.pods.values()}
-        found = {name: taken_beside(world.kubelet, states[name]) >> 30 for name in want}
-        assert found == want
+        found = {name: taken_beside(world.kubelet, states[name]) for name in want}
+        assert found == {name: gib << 30 for name, gib in want.items()}

@@ -77,6 +77,21 @@ CASES: dict[str, tuple[NodeState, Obj, Rejection | None]] = {
     "the first that is short": (node(), pod({"cpu": "3", "memory": "2Gi"}), short("cpu", 3000, 2000, 4000)),
     "a device that is not the node's": (node(), pod({"x.io/dongle": "1"}), None),
     "and one too many of what is": (node(), pod({"x.io/dongle": "1", GPU: "9"}), short(GPU, 9, 0, 8)),
+    "a device that is not the node's comes first": (
+        node(),
+        pod({"a.io/dongle": "1", GPU: "9"}),
+        short(GPU, 9, 0, 8),
+    ),
+    "nothing of one, too much of another": (
+        node(used={"cpu": 9000}),
+        pod({"cpu": "0", "memory": "2Gi"}),
+        short("memory", 2 << 30, 0, 1 << 30),
+    ),
+    "of a claim, and too much of another": (
+        node(allocatable={GPU: 8, "x.io/y": 1}),
+        pod({GPU: "9", "x.io/y": "2"}, status=claimed(GPU)),
+        short("x.io/y", 2, 0, 1),
+    ),
     "what every node has, but this": (
         node(allocatable={"cpu": 4000}),
         pod({"memory": "1"}),

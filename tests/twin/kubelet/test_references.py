@@ -8,6 +8,7 @@ import pytest
 from kubeletworld import World, container, pod
 
 from fairway.kube.objects import Key, Obj
+from fairway.twin.kubelet.references import Reference, missing, mounts_of, variables_of
 
 S = 1_000_000
 
@@ -138,3 +139,93 @@ def test_a_fork_goes_on_waiting() -> None:
     assert found is not None
     assert found["status"]["phase"] == "Succeeded"
     assert world.at(310).seen() == "Pending 0/1 main=wait:ContainerCreating"
+
+
+_REFERENCES = {
+    "ConfigMap": "configmap references non-existent config key",
+    "Secret": "references non-existent secret key",
+}
+HELD: list[tuple[Obj, bool]] = [
+    ({}, False),
+    ({"data": {"b": "1"}}, False),
+    ({"data": {"a": ""}}, True),
+    ({"binaryData": {"a": "MQ=="}}, True),
+    ({"stringData": {"a": "1"}}, True),
+    ({"data": {"b": "1"}, "binaryData": {"c": ""}, "stringData": {"d": "1"}}, False),
+    ({"data": None, "binaryData": None, "stringData": {"a": "1"}}, True),
+]
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "Secret"])
+def test_where_a_key_may_be(kind: str) -> None:
+    for fields, is_there in HELD:
+        world = World({**config_map(kind), "data": None, **fields})
+        for volume, said in (
+            ("v", _REFERENCES[kind] + ": a"),
+            ("", f"couldn't find key a in {kind} default/settings"),
+        ):
+            wanted = Reference(kind, "settings", ("a",), volume)
+            there = Reference(kind, "settings", (), volume)
+            found = missing(world.twin.store, "default", (there, wanted, Reference(kind, "none", ())))
+            assert found is not None
+            assert (
+                found[0] is (wanted if not is_there else found[0]) and (found[0].name == "none") is is_there
+            )
+            if not is_there:
+                assert found[1] == said
+        assert missing(world.twin.store, "default", (there,)) is None
+
+
+def test_what_volumes_and_variables_need() -> None:
+    """All that is named and not optional; volumes' once for a list."""
+    volumes: list[Obj] = [
+        {
+            "name": "a",
+            "configMap": {"name": "m", "items": [{"key": "k", "path": "p"}, {"key": "l", "path": "q"}]},
+        },
+        {"name": "b", "secret": {"secretName": "s", "name": "not this"}},
+        {"name": "c", "configMap": {"name": "m", "optional": True}, "secret": None},
+        {"name": "d", "configMap": {"name": "kube-root-ca.crt"}},
+        {
+            "name": "e",
+            "projected": {
+                "sources": [
+                    {"secret": {"name": "t", "secretName": "not this"}, "configMap": {"name": "n"}},
+                    {"configMap": {"name": "kube-root-ca.crt"}},
+                    {"serviceAccountToken": {"path": "token"}},
+                    {"secret": {"name": "u", "optional": True}},
+                ]
+            },
+        },
+        {"name": "f", "emptyDir": {}},
+        {"name": "g", "configMap": {}},
+    ]
+    found = mounts_of(volumes)
+    assert found == (
+        Reference("ConfigMap", "m", ("k", "l"), "a"),
+        Reference("Secret", "s", (), "b"),
+        Reference("ConfigMap", "n", (), "e"),
+        Reference("Secret", "t", (), "e"),
+    )
+    assert mounts_of(volumes) is found and mounts_of(list(volumes)) == found
+    container = {
+        "envFrom": [
+            {"configMapRef": {"name": "m"}, "secretRef": {"name": "s", "optional": True}},
+            {"prefix": "x", "secretRef": {"name": "t"}},
+            {"configMapRef": {}},
+        ],
+        "env": [
+            {"name": "A", "value": "1"},
+            {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "C", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}},
+            {"name": "D", "valueFrom": {"secretKeyRef": {"name": "s", "key": "l"}}},
+            {"name": "E", "valueFrom": {"secretKeyRef": {"name": "s", "key": "l", "optional": True}}},
+            {"name": "F", "valueFrom": {"configMapKeyRef": {"key": "l"}}},
+        ],
+    }
+    assert variables_of(container) == (
+        Reference("ConfigMap", "m", ()),
+        Reference("Secret", "t", ()),
+        Reference("ConfigMap", "m", ("k",)),
+        Reference("Secret", "s", ("l",)),
+    )

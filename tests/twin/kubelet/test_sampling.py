@@ -38,6 +38,21 @@ CASES: dict[str, tuple[PodUse, PodUse | None, tuple[int, int] | None]] = {
         None,
     ),
     "no memory": (pod(container(1, 3000 * S, 0)), pod(container(1, 1500 * S)), None),
+    "one of two without memory": (
+        pod(container(1, 3000 * S), container(1, 3000 * S, 0, "d")),
+        pod(container(1, 1500 * S), container(1, 1500 * S, 1, "d")),
+        None,
+    ),
+    "one of two without cpu": (
+        pod(container(1, 0), container(1, 3000 * S, 1, "d")),
+        pod(container(1, 0), container(1, 1500 * S, 1, "d")),
+        None,
+    ),
+    "as young as it may be": (pod(container(20, 1000 * S)), None, (100, 10)),
+    "as old as the time between": (pod(container(15, 1500 * S)), None, None),
+    "a microsecond before": (pod(container(14, 1600 * S)), pod(container(14, 100 * S)), (100, 15)),
+    "less than before": (pod(container(1, 100)), pod(container(1, 101)), None),
+    "no more than before": (pod(container(1, 100)), pod(container(1, 100)), (0, 15)),
     "no cpu": (pod(container(1, 0)), pod(container(1, 0)), None),
     "nothing runs": (pod(), pod(), None),
 }
@@ -51,10 +66,23 @@ def test_a_pod_has_samples_once_every_container_has_two_points(name: str) -> Non
     assert got == want
 
 
+def test_a_pods_sample_is_as_old_as_its_oldest_containers() -> None:
+    both = pod(container(1, 3000 * S, 7), container(18, 1200 * S, 9, "d"))
+    found = pod_sample(both, pod(container(1, 1500 * S)), WHEN)
+    assert found is not None and (found.at_us, found.window_us) == (30 * S, 15 * S)
+    assert [(name, one.window_us, one.memory_bytes) for name, one in found.containers] == [
+        ("c", 15 * S, 7),
+        ("d", 12 * S, 9),
+    ]
+
+
 def test_a_node_has_samples_once_it_was_scraped_twice() -> None:
     last, previous = NodeUse("n", 30, 0, 5, ()), NodeUse("n", 15, 0, 4, ())
     assert node_sample(last, None, WHEN) is None
+    for nothing in (NodeUse("n", 0, 0, 5, ()), NodeUse("n", 30, 0, 0, ()), NodeUse("n", 14, 0, 5, ())):
+        assert node_sample(nothing, previous, WHEN) is None
     found = node_sample(last, previous, WHEN)
+    assert found is not None and (found.at_us, found.window_us) == (30 * S, 15 * S)
     assert found is not None and (found.cpu_nano, found.memory_bytes) == (1, 5)
 
 

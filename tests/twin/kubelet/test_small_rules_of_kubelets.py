@@ -10,6 +10,7 @@ import pytest
 from kubeletworld import S, World, container, latency, node, pod
 
 from fairway.kube.objects import Key, Obj
+from fairway.kube.timestamps import parse_rfc3339
 from fairway.twin import faults
 from fairway.twin.behaviour import Behaviour
 from fairway.twin.distributions import parse_distribution
@@ -80,7 +81,59 @@ def test_a_change_of_its_labels_asks_for_nothing() -> None:
     assert world.at(181).condition("PodResizePending") == ("", "")
 
 
+def test_a_wish_that_is_taken_back_at_once_was_none() -> None:
+    def asks(cpu: str) -> Obj:
+        return container("c", "sleep 900", resources={"requests": {"cpu": cpu}})
+
+    world = World(pod("p", asks("1"), meta={"generation": 1})).at(1)
+    before = world.need()["status"]
+    for cpu in ("2", "1"):
+        world.twin.store.patch(P, {"spec": {"containers": [asks(cpu)]}})
+    world.twin.wake()
+    assert world.at(500).need()["status"] is before
+    assert not [said for said in world.said() if said.startswith("Resize")]
+    assert not world.kubelet.nodes["n"].resizes
+
+
+def test_a_pod_that_is_deleted_before_it_starts_keeps_what_others_said_of_it() -> None:
+    world = World().at(1)
+    faults.partition_node(world.twin, "n", world.us(2), 20 * S)
+    world.at(3)
+    world.twin.apply([pod("p", container("c", "sleep 9"), meta={"finalizers": ["x/y"]})])
+    scheduled = {"type": "PodScheduled", "status": "True"}
+    world.twin.store.set_status(P, {"phase": "Pending", "qosClass": "BestEffort", "conditions": [scheduled]})
+    world.at(4)
+    world.delete()
+    world.at(23)
+    assert world.need()["status"] == {"phase": "Failed", "qosClass": "BestEffort", "conditions": [scheduled]}
+    assert world.kubelet.nodes["n"].unseen == {}
+
+
 # Starts
+
+
+@pytest.mark.parametrize(("count", "at_once"), [(2, True), (31, True), (32, False), (33, False)])
+def test_of_many_containers_starts_are_told_together(count: int, at_once: bool) -> None:
+    names = [f"c{i:02}" for i in range(count)]
+    slow = latency(container_start=3 if count == 2 else 0.5)
+    world = World(pod("p", *(container(name, "sleep 900") for name in names)), latency=slow)
+    first_s = 3 if count == 2 else 0.5
+    told = world.at(first_s).need()["status"].get("containerStatuses", [])
+    assert [status["name"] for status in told if "running" in status["state"]] == (
+        names[:1] if at_once else []
+    )
+    assert world.at(20).seen().count("=run") == count
+
+
+def test_who_shuts_a_probed_container_out_of_what_is_plain() -> None:
+    probe = {"exec": {"command": ["x"]}}
+    specs: list[tuple[list[Obj], bool]] = [
+        ([{"name": "a"}], True),
+        ([{"name": "a", "livenessProbe": probe}], False),
+        ([{"name": "a"}, {"name": "b"}], False),
+        ([], False),
+    ]
+    assert [plan_of({"containers": made}).is_plain for made, _ in specs] == [want for _, want in specs]
 
 
 @pytest.mark.parametrize(
@@ -233,6 +286,73 @@ def test_a_container_that_is_resized_twice_is_restarted_twice() -> None:
     assert told["restartCount"] == 3
 
 
+def test_containers_that_stop_for_a_resize_are_told_so_once() -> None:
+    """The first runs again, and what is left to do is looked at, while the second still stops."""
+    policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
+
+    def asks(cpu: str) -> list[Obj]:
+        return [container(n, resources={"requests": {"cpu": cpu}}, resizePolicy=policy) for n in "ab"]
+
+    says = {"run-time": "forever", "stop-time.a": "3s", "stop-time.b": "9s"}
+    world = World(pod("p", *asks("1"), restartPolicy="Always", meta={"generation": 1}, says=says)).at(1)
+    world.twin.store.patch(P, {"spec": {"containers": asks("2")}})
+    world.twin.wake()
+    assert world.at(5).seen() == "Running 2/2 a=run*1 b=run"
+    assert world.condition("PodResizeInProgress") == ("True", "")
+    assert world.at(10).seen() == "Running 2/2 a=run*1 b=run*1"
+    assert world.condition("PodResizeInProgress") == ("", "")
+    told = [t.message for t in world.twin.host.events.about(P) if t.reason == "Killing"]
+    assert told == [f"Container {name} resize requires restart" for name in "ab"]
+
+
+def test_a_run_without_a_constant_time_is_as_long_as_the_pods_luck_has_it() -> None:
+    """Each run of it, whether or not anything else varies."""
+    lasts = parse_distribution("uniform(10s, 60s)")
+    says = {"run-time": "uniform(10s, 60s)", "exit-code": "1"}
+    names = ["p", "q", "r"]
+    world = World(*(pod(name, restartPolicy="OnFailure", says=says) for name in names)).at(200)
+    lengths = set()
+    for name in names:
+        luck = world.twin.host.streams.draws_for("pod", "default", name)
+        (status,) = world.need(name)["status"]["containerStatuses"]
+        last = status["lastState"]["terminated"]
+        ran_s = (parse_rfc3339(last["finishedAt"]) - parse_rfc3339(last["startedAt"])) / S
+        assert abs(ran_s - lasts.at_quantile(luck[2]) / S) <= 1 and status["restartCount"] >= 1
+        lengths.add(ran_s)
+    assert len(lengths) > 1
+
+
+def test_attempts_are_counted_where_exit_codes_differ() -> None:
+    """What ended before, by the same name and with one code for all runs, was none of them."""
+    world = World(pod("p", says={"run-time": "5s", "exit-code": "7"})).at(6)
+    world.delete(grace_s=0)
+    world.twin.apply([pod("p", says={"run-time": "5s", "exit-code": "3,0"})])
+    assert world.at(12).seen() == "Failed 0/1 main=end:Error:3"
+
+
+@pytest.mark.parametrize(("relist_s", "wait_s"), [(9.9, 0.1), (10, 0), (15, 0)])
+def test_a_back_off_that_is_over_when_an_end_is_noticed_keeps_nobody(relist_s: float, wait_s: float) -> None:
+    made = pod("p", container("c", "sleep 1; exit 1"), restartPolicy="Always")
+    world = World(made, latency=latency(container_relist=relist_s))
+    # The first end is noticed so late, and followed at once; the second is waited for for ten seconds.
+    second_s = 2 * (1 + relist_s)
+    assert started_s(world.at(second_s - 0.05)) == 1 + relist_s
+    assert ("BackOff*1" in world.at(second_s).said()) is (wait_s > 0)
+    assert started_s(world.at(second_s + wait_s)) == pytest.approx(second_s + wait_s)
+
+
+def test_what_a_server_did_until_it_was_deleted_by_force_is_useful_and_stays_spent() -> None:
+    asks = {"resources": {"limits": {"nvidia.com/gpu": "2"}}}
+    made = pod("p", container("c", **asks), says={"run-time": "forever", "cpu-usage": "2"})
+    world = World(made, nodes=[node(more={"nvidia.com/gpu": "2"})]).at(30)
+    world.delete(grace_s=0)
+    world.at(50)
+    totals = world.kubelet.progress.totals
+    assert (totals.useful_us, totals.lost_us, totals.overhead_us) == (30 * S, 0, 0)
+    assert (totals.useful_gpu_us, totals.lost_gpu_us, totals.overhead_gpu_us) == (60_000 * S, 0, 0)
+    assert world.kubelet.nodes["n"].spent_core_ns == 2000 * 30 * S
+
+
 # Who is asked first for room
 
 
@@ -362,3 +482,56 @@ def test_where_all_addresses_are_taken_the_round_ends_where_it_began() -> None:
     first = state.take_ip(set())
     assert state.take_ip(everything) == first
     assert state.take_ip(everything) == first
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"containers": [{}]}, "ContainerCreating"),
+        ({"containers": [{}, {}]}, "ContainerCreating"),
+        ({"containers": [{}], "initContainers": [{}]}, "PodInitializing"),
+        ({"containers": [{}], "readinessGates": [{}]}, "ContainerCreating"),
+    ],
+)
+def test_what_containers_wait_for_at_first(spec: Obj, reason: str) -> None:
+    state = PodState("u", P, "n", plan_of(spec), 7)
+    assert {one.reason for one in state.containers} == {reason}
+    assert len(state.containers) == len(spec["containers"]) + len(spec.get("initContainers", ()))
+    assert state.is_initialized is ("initContainers" not in spec)
+
+
+# Stops
+
+
+def test_who_ends_in_the_moment_it_would_be_killed_has_ended_by_itself() -> None:
+    made = pod("p", container("c", "sleep 15"), meta={"finalizers": ["x/y"]}, terminationGracePeriodSeconds=5)
+    world = World(made).at(10)
+    world.delete()
+    assert world.at(15).seen() == "Succeeded 0/1 c=end:Completed:0 Terminating"
+
+
+def test_sidecars_stop_one_after_another_the_last_one_first() -> None:
+    inits = [container(name, restartPolicy="Always") for name in ("s1", "s2", "s3")]
+    times = {"main": 4, "s1": 3, "s2": 5, "s3": 2}
+    says = {"run-time": "forever", **{f"stop-time.{name}": f"{s}s" for name, s in times.items()}}
+    says |= {f"run-time.{name}": "forever" for name in times}
+    world = World(pod("p", initContainers=inits, says=says, meta={"finalizers": ["x/y"]})).at(10)
+    world.delete()
+    status = world.at(100).need()["status"]
+    ends = {}
+    for one in (*status["initContainerStatuses"], *status["containerStatuses"]):
+        ends[one["name"]] = (parse_rfc3339(one["state"]["terminated"]["finishedAt"]) - world.us(10)) // S
+    assert ends == {"main": 4, "s3": 6, "s2": 11, "s1": 14}
+
+
+def test_a_second_stop_that_ends_no_sooner_changes_nothing() -> None:
+    for grace_s, want in ((20, 1), (25, 1), (19, 2)):
+        made = pod("p", container("c", "sleep 900"), terminationGracePeriodSeconds=30)
+        world = World(made).at(10)
+        world.delete()
+        world.at(20)
+        world.delete(grace_s=grace_s)
+        world.at(21)
+        assert world.said().count(f"Killing*{want}") == 1, grace_s
+        gone_s = 20 + min(grace_s, 20)
+        assert world.at(gone_s - 0.1).seen() != "gone" and world.at(gone_s).seen() == "gone"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.kube.computedomains import CLIQUE, DOMAIN
@@ -209,12 +209,6 @@ class Kubelet:
         now_us = self.loop.now_us
         self.store.set_status(key, pod_status(obj, pod, node, phase, now_us))
         self._record(now_us, NAME, "Pod", key[1], key[2], phase, node.name)
-
-    def write_status(self, key: Key, uid: str, make: Callable[[Obj], dict[str, Any]]) -> None:
-        """Write a status made from the object as it is, if it is still that object."""
-        obj = self.store.get(key)
-        if obj is not None and obj["metadata"]["uid"] == uid:
-            self.store.set_status(key, make(obj))
 
     def tell(self, about: Key, uid: str, type_: str, reason: str, message: str) -> None:
         self._emit(self.loop.now_us, about, uid, type_, reason, message, NAME)

@@ -25,32 +25,31 @@ def phase_of(plan: PodPlan, states: list[ContainerState], *, is_terminal: bool) 
     """The pod's phase. `is_terminal`: all has been stopped and nothing will be started again."""
     if plan.is_plain:
         return _phase_of_plain(plan, states[0], is_terminal=is_terminal)
-    pending_init = pending_sidecars = failed_init = 0
-    running = waiting = stopped = restartable = succeeded = 0
+    pending_init = pending_sidecars = failed_init = running = waiting = restartable = False
+    stopped = succeeded = 0
     any_main_started = False
     for i, (container, state) in enumerate(zip(plan.containers, states, strict=True)):
         past = state.end if state.state == TERMINATED else state.last if state.state == WAITING else None
         if i < plan.init_count and not container.is_sidecar:
             if past is None:
-                pending_init += 1
+                pending_init = True
             elif past.exit_code != 0 and not container.restarts_after(past.exit_code):
-                failed_init += 1
+                failed_init = True
         elif i < plan.init_count:
             if state.state == RUNNING:
-                running += 1
-                pending_sidecars += not state.is_started
+                running = True
+                pending_sidecars |= not state.is_started
             elif state.state == WAITING and past is None:
-                pending_sidecars += 1
-                waiting += 1
+                pending_sidecars = waiting = True
         elif state.state == RUNNING:
-            running += 1
+            running = True
             any_main_started = True
         elif past is None:
-            waiting += 1
+            waiting = True
         else:
             any_main_started = True
             stopped += 1
-            restartable += container.restarts_after(past.exit_code)
+            restartable |= container.restarts_after(past.exit_code)
             succeeded += state.state == TERMINATED and past.exit_code == 0
     if failed_init:
         return FAILED

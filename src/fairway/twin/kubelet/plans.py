@@ -215,7 +215,6 @@ def plan_of(spec: dict[str, Any]) -> PodPlan:
     deadline = spec.get("activeDeadlineSeconds")
     grace = spec.get("terminationGracePeriodSeconds")
     gates = tuple(g.get("conditionType", "") for g in spec.get("readinessGates") or ())
-    probed = any(p.startup or p.readiness or p.liveness for p in plans)
     requests = pod_requests(spec)
     return PodPlan(
         tuple(plans),
@@ -226,9 +225,13 @@ def plan_of(spec: dict[str, Any]) -> PodPlan:
         grace_us=(DEFAULT_GRACE_S if grace is None else int(grace)) * SECOND_US,
         host_network=bool(spec.get("hostNetwork")),
         readiness_gates=gates,
-        is_plain=len(plans) == 1 and not probed and not gates,
+        is_plain=len(plans) == 1 and not gates and not _is_probed(plans[0]),
         gpu_milli=1000 * requests.get(NVIDIA_GPU, 0) + requests.get(GPU_MILLI, 0),
     )
+
+
+def _is_probed(container: ContainerPlan) -> bool:
+    return bool(container.startup or container.readiness or container.liveness)
 
 
 def annotated(plan: PodPlan, spec: dict[str, Any], words: Said) -> PodPlan:

@@ -86,7 +86,6 @@ def on_probe(k: Kubelet, data: tuple[str, int, str, bool, int]) -> None:
         text = f"{kind} probe failed: {probe.output}"
         k.tell_of(pod, i, WARNING, "Unhealthy", text, failures)
     if kind == READINESS:
-        state.readiness_ticket = NO_TICKET
         state.is_ready = succeeded
         _arm(k, pod, i, probe, k.loop.now_us + probe.period_us, succeeded)
         k.record(pod.key, "Ready" if succeeded else "NotReady", container.name)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from fairway.kube.objects import Obj, meta_of, status_of
+from fairway.kube.objects import Obj, status_of
 from fairway.kube.podresizing import DEFERRED, ERROR, IN_PROGRESS, INFEASIBLE, PENDING
 from fairway.kube.quantity import whole_ceil
 from fairway.kube.timestamps import MINUTE_US, rfc3339
@@ -125,17 +125,13 @@ def _try(k: Kubelet, node: NodeState, pod: PodState, obj: Obj) -> None:
         _forget(node, pod.uid)
     said = reason if reason == INFEASIBLE else DEFERRED
     before = pod.resize or Resizing()
-    generation = meta_of(obj).get("generation") or 0
+    generation: int = obj["metadata"]["generation"]
     pending = _condition(k, PENDING, said, message, generation, before.pending)
     pod.resize = before._replace(pending=pending)
     if before.pending != pending:
         k.report(pod)
     was = before.pending
-    if (
-        was is None
-        or was["reason"] != said
-        or was.get("observedGeneration") != pending.get("observedGeneration")
-    ):
+    if was is None or was["reason"] != said or was["observedGeneration"] != pending["observedGeneration"]:
         k.tell(
             pod.key,
             pod.uid,
@@ -181,7 +177,7 @@ def _grant(k: Kubelet, node: NodeState, pod: PodState, obj: Obj, wished: PodPlan
         if behaviours[i].memory_limit_bytes != new.memory_limit_bytes:
             behaviours[i] = limited(behaviours[i], new.memory_limit_bytes)
     pod.plan = wished.behaving(tuple(behaviours), pod.plan.problem)
-    generation = meta_of(obj).get("generation") or 0
+    generation: int = obj["metadata"]["generation"]
     pod.resize = Resizing(None, _condition(k, IN_PROGRESS, "", "", generation, None))
     k.tell(pod.key, pod.uid, "Normal", "ResizeStarted", _told("Pod resize started", obj, generation))
     k.report(pod)
@@ -228,7 +224,7 @@ def restarted(k: Kubelet, pod: PodState, i: int) -> None:
 
 def _complete(k: Kubelet, pod: PodState, obj: Obj) -> None:
     assert pod.resize is not None and pod.resize.progress is not None
-    generation = pod.resize.progress.get("observedGeneration") or 0
+    generation: int = pod.resize.progress["observedGeneration"]
     pod.resize = pod.resize._replace(progress=None) if pod.resize.pending else None
     k.tell(pod.key, pod.uid, "Normal", "ResizeCompleted", _told("Pod resize completed", obj, generation))
     k.report(pod)
@@ -240,7 +236,7 @@ def _complete(k: Kubelet, pod: PodState, obj: Obj) -> None:
 def _fail(k: Kubelet, pod: PodState, obj: Obj, trouble: str) -> None:
     assert pod.resize is not None and pod.resize.progress is not None
     before = pod.resize.progress
-    generation = before.get("observedGeneration") or 0
+    generation: int = before["observedGeneration"]
     progress = _condition(k, IN_PROGRESS, ERROR, trouble, generation, before)
     if progress != before:
         pod.resize = pod.resize._replace(progress=progress)
@@ -308,9 +304,8 @@ def _condition(
         "status": "True",
         "lastProbeTime": before["lastProbeTime"] if before is not None and same else now,
         "lastTransitionTime": before["lastTransitionTime"] if before is not None and same else now,
+        "observedGeneration": generation,
     }
-    if generation:
-        made["observedGeneration"] = generation
     if reason:
         made["reason"] = reason
     if message:

@@ -80,7 +80,7 @@ def admit(k: Kubelet, key: Key, obj: Obj) -> None:
         refused = locality.refusal(k, node, key, obj)
     if refused is not None:
         k.tell(key, uid, WARNING, refused.reason, refused.message)
-        k.write_status(key, uid, lambda old: rejected_status(old, refused.reason, refused.message, now_us))
+        k.store.set_status(key, rejected_status(obj, refused.reason, refused.message, now_us))
         k.record(key, refused.reason, node.name)
         return
     pod = PodState(uid, key, node.name, plan, now_us)
@@ -176,8 +176,7 @@ def schedule_start(k: Kubelet, pod: PodState, node: NodeState, i: int, from_us: 
     else:
         ready_us += k.start_delay()
     state.start_ticket = k.loop.at(ready_us, k.h_start, (pod.uid, i, pulled_us))
-    if ready_us > pod.last_start_us:
-        pod.last_start_us = ready_us
+    pod.last_start_us = max(pod.last_start_us, ready_us)
     return ready_us
 
 

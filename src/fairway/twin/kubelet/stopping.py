@@ -31,6 +31,7 @@ from fairway.twin.kubelet.states import (
     PodState,
 )
 from fairway.twin.kubelet.status import pod_status
+from fairway.twin.loop import NO_TIME
 
 if TYPE_CHECKING:
     from fairway.twin.kubelet.component import Kubelet
@@ -172,7 +173,7 @@ def _close_unstarted(pod: PodState, state: ContainerState) -> None:
         return
     message = "The container could not be located when the pod was terminated"
     state.state = TERMINATED
-    state.end = Ended(SIGKILL_EXIT, "ContainerStatusUnknown", message, -1, -1)
+    state.end = Ended(SIGKILL_EXIT, "ContainerStatusUnknown", message, NO_TIME, NO_TIME)
 
 
 def on_remove(k: Kubelet, data: tuple[str, Key]) -> None:
@@ -183,9 +184,7 @@ def on_remove(k: Kubelet, data: tuple[str, Key]) -> None:
 
 def remove_unstarted(k: Kubelet, key: Key, obj: Obj) -> None:
     """A pod that was deleted before its kubelet ever started it: failed, and gone."""
-    old = status_of(obj)
-    if old.get("phase") not in TERMINAL:
-        k.store.set_status(key, {**old, "phase": FAILED})
+    k.store.set_status(key, {**status_of(obj), "phase": FAILED})
     k.record(key, FAILED, "deleted before it started")
     on_remove(k, (meta_of(obj)["uid"], key))
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from fairway.kube.objects import Obj, annotations_of, spec_of
 from fairway.twin.behaviour import PREFIX
 from fairway.twin.kubelet.states import NO_TICKET, RUNNING, Ended, PodState
+from fairway.twin.loop import NO_TIME
 from fairway.workloads.kserve.storage import NAME as STORAGE_INITIALIZER
 
 if TYPE_CHECKING:
@@ -123,11 +124,11 @@ class Line:
             self.coming.pop((transfer.node, transfer.model), None)
 
     def next_us(self) -> int:
-        """When the next transfer is done; -1: none is under way."""
+        """When the next transfer is done; `NO_TIME`: none is under way."""
         while self.order and self.order[0][1] not in self.transfers:
             heappop(self.order)
         if not self.order:
-            return -1
+            return NO_TIME
         left = max(self.order[0][0] - self.given, 0)
         share = self.share()
         return self.at_us + (left + share - 1) // share
@@ -159,10 +160,8 @@ class Line:
             return
         kept = self.caches.setdefault(node, {})
         room = self.store.cache_bytes - size - sum(kept.values())
-        for other in list(kept):
-            if room >= 0:
-                break
-            room += kept.pop(other)
+        while room < 0:
+            room += kept.pop(next(iter(kept)))
         kept[model] = size
 
 
@@ -226,7 +225,7 @@ class Stores:
         if line.ticket:
             k.loop.cancel(line.ticket)
         next_us = line.next_us()
-        line.ticket = k.loop.at(next_us, k.h_fetched, at) if next_us >= 0 else NO_TICKET
+        line.ticket = k.loop.at(next_us, k.h_fetched, at) if next_us != NO_TIME else NO_TICKET
 
 
 def model_of(pod: Obj, container: str) -> str:

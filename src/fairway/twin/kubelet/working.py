@@ -27,7 +27,6 @@ def plan_exit(k: Kubelet, pod: PodState, i: int) -> None:
     now_us = state.started_us
     startup_us = startup_of(pod, i)
     state.resumed_us = 0
-    state.work_us = 0
     state.work_from_us = now_us + startup_us
     if k.stores is not None and k.stores.fetches(k, pod, i):
         return
