@@ -380,6 +380,18 @@ def test_a_node_that_goes_while_it_is_closed_is_not_opened() -> None:
     assert twin.store.get(Key("Node", "", "n")) is None
 
 
+def test_a_node_that_comes_again_by_its_name_is_closed_anew() -> None:
+    twin = a_twin(policy(), node(cards=2), *(pod(f"p{i}") for i in range(3)))
+    twin.run_for(132 * SECOND_US)
+    assert closed(twin)
+    twin.store.delete(Key("Node", "", "n"))
+    put(twin, node(cards=2))
+    twin.run_for(2 * SECOND_US)
+    assert closed(twin) and config(twin) is None
+    twin.run_for(5 * SECOND_US)
+    assert config(twin) is not None
+
+
 # The file
 
 

@@ -446,11 +446,11 @@ def broken() -> Iterator[str]:
 # What the scheduler writes for pods with devices
 
 
-ON_A = {"kubernetes.io/hostname": "a"}
+ON_A, ON_B = {"kubernetes.io/hostname": "a"}, {"kubernetes.io/hostname": "b"}
 
 
-def pod_named(name: str) -> Obj:
-    spec = {"containers": [{"name": "c", "image": "i"}]}
+def pod_named(name: str, **more: Any) -> Obj:
+    spec = {"containers": [{"name": "c", "image": "i"}], **more}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -496,11 +496,17 @@ def reserved() -> Iterator[str]:
         Key(CLAIM, "default", "c1"), allocation=None, reservedFor=None, devices=None
     ).until(40)
     yield from copy.until(50)
-    yield from copy.apply(named("third", "two"), named("fourth", "late")).until(52)
+    yield from copy.apply(cpu(named("third", "two"), "2"), named("fourth", "late")).until(51)
+    yield from copy.apply(cpu(pod_named("tight", nodeSelector=ON_A), "2")).until(52)
     yield from copy.apply(claim_of("late")).until(54)
     yield from copy.apply(slice_of("b", slow("b0"), slow("b1"))).until(56)
     yield from copy.delete(Key("Pod", "default", "third")).until(58)
-    yield from copy.apply(named("fifth", "c4"), cpu(named("sixth", "c5"), "7")).until(60)
+    yield from copy.apply(cpu(named("fifth", "c4"), "3")).until(58.5)
+    yield from copy.apply(cpu(pod_named("narrow", nodeSelector=ON_B), "3")).until(59)
+    copy.twin.store.delete(Key("Pod", "default", "fifth"), grace_s=30)
+    copy.twin.wake()
+    yield from copy.until(59.5)
+    yield from copy.apply(named("eighth", "c4"), cpu(named("sixth", "c5"), "7")).until(60)
     yield from copy.delete(Key(CLAIM, "default", "c4")).until(66)
     yield from copy.delete(Key("Node", "", "b")).until(80)
     yield from copy.apply(dra_node("b")).until(90)

@@ -139,7 +139,7 @@ class Reservations:
                 # In the order in which they came.
                 waiting = users if len(users) < 2 else _in_order(self.held, users)
                 self._release_held(waiting, now_us)
-        elif gk == "Pod" and (self.waiting or self.held):
+        elif gk == "Pod":
             is_leaving = change.type == DELETED or "deletionTimestamp" in meta_of(change.obj)
             if is_leaving:
                 self.held.pop(change.key, None)
