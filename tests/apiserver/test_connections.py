@@ -128,8 +128,43 @@ def test_where_all_are_busy_a_new_one_is_turned_away() -> None:
         watched.enter(guests[2])
         assert [g.is_cut for g in guests] == [False, False, True]
         watched.rest(guests[1])
+        assert len(watched) == 2
         watched.enter(guests[2])
         assert [g.is_cut for g in guests] == [False, True, True]
+
+    asyncio.run(play())
+
+
+def test_whoever_rests_is_idle_from_then_on() -> None:
+    """Once: neither work nor rest adds a connection, and who is gone is in neither."""
+
+    async def play() -> None:
+        class Guest:
+            is_cut = False
+
+            def cut(self) -> None:
+                self.is_cut = True
+
+        watched, guest, other = Gate(9), Guest(), Guest()
+        watched.work(guest)
+        assert len(watched) == 0, "who never entered does not work here"
+        watched.enter(guest)
+        for step in (watched.work, watched.work, watched.rest, watched.rest, watched.work):
+            step(guest)
+            assert len(watched) == 1
+        watched.expire(asyncio.get_running_loop().time() + 1000)
+        assert not guest.is_cut
+        watched.rest(guest)
+        watched.enter(other)
+        watched.work(other)
+        since_s = watched._idle[guest]
+        watched.expire(since_s + gate.IDLE_S - 0.001)
+        assert (len(watched), guest.is_cut) == (2, False)
+        watched.expire(since_s + gate.IDLE_S)
+        assert (len(watched), guest.is_cut, other.is_cut) == (1, True, False)
+        watched.leave(other)
+        watched.leave(guest)
+        assert (len(watched), watched.shed) == (0, 0)
 
     asyncio.run(play())
 

@@ -443,6 +443,9 @@ def test_a_connection_is_kept_for_a_while(loop: Loop) -> None:
     other.keep(among)
     other.connection_lost(None)
     assert among == [] and loop.timers[2].is_cancelled
+    assert not other.is_open
+    with pytest.raises(Unanswered, match="closed"):
+        other.post("/", b"").send(None)
 
 
 # TLS and the gate

@@ -181,6 +181,22 @@ def test_the_answer_to_head_has_no_body_but_its_length(client: Client) -> None:
     assert client.counted == [("/abc", "200", 0)]
 
 
+def test_a_connection_works_from_a_whole_request_until_its_answer(client: Client) -> None:
+    """Between two requests it is idle, and may be cut off for others."""
+
+    def is_idle() -> bool:
+        return client in client.gate._idle
+
+    assert is_idle()
+    client.answers["/w"] = Response(201, b"w", durable=1)
+    client.send(get("/w")[:9])
+    assert is_idle()
+    client.send(get("/w")[9:])
+    assert not is_idle() and len(client.gate) == 1
+    client.waiting[0][1]()
+    assert is_idle() and len(client.gate) == 1
+
+
 def test_what_was_written_is_answered_once_it_is_on_disk(client: Client) -> None:
     client.answers["/w"] = Response(201, b"w", durable=7)
     client.send(get("/w"), get("/r"))

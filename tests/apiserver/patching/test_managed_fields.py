@@ -515,3 +515,32 @@ def test_members_of_a_declared_map_of_structs_are_fields_themselves() -> None:
     device = claim.properties["spec"].properties["devices"].items
     found = fields_of({"name": "d", "capacity": {"memory": {"value": "1Gi"}}}, device)
     assert found == {"f:name": {}, "f:capacity": {"f:memory": {".": {}, "f:value": {}}}}
+
+
+def test_an_apply_keeps_what_the_server_and_others_wrote() -> None:
+    live = track_update(None, _stored(_config(a="1")), _CREATE, _at(0), _CM)
+    live["metadata"] |= {"labels": {"of": "others"}, "annotations": {"x": "y"}}
+    applied = {**_config(b="2"), "metadata": {"name": "cfg", "namespace": "t", "labels": {"mine": "1"}}}
+    found = apply(live, applied, Writer("ci", "v1"), _at(1), _CM)
+    meta = {k: v for k, v in found["metadata"].items() if k != "managedFields"}
+    assert meta == {
+        "name": "cfg",
+        "namespace": "t",
+        "uid": "u",
+        "resourceVersion": "1",
+        "creationTimestamp": "2026-08-01T08:00:00Z",
+        "labels": {"of": "others", "mine": "1"},
+        "annotations": {"x": "y"},
+    }
+    assert found["data"] == {"a": "1", "b": "2"}
+    assert [(m, o) for m, o, _ in _entries(found)] == [("ci", "Apply"), ("kubectl-create", "Update")]
+
+
+def test_fields_are_written_in_order() -> None:
+    """As structured-merge-diff writes its sets: at every depth, whatever order they came in."""
+    config = {**_config(z="1", a="2", m="3"), "binaryData": {"q": "", "b": ""}}
+    obj = track_update(None, _stored(config), _CREATE, _at(0), _CM)
+    (entry,) = obj["metadata"]["managedFields"]
+    assert list(entry["fieldsV1"]) == ["f:binaryData", "f:data"]
+    assert list(entry["fieldsV1"]["f:data"]) == [".", "f:a", "f:m", "f:z"]
+    assert list(entry["fieldsV1"]["f:binaryData"]) == [".", "f:b", "f:q"]

@@ -160,6 +160,10 @@ CASES: list[tuple[str, dict[str, Any], list[Any]]] = [
         ["x", "cpu: 1/2, pods: 0/x", "limits.cpu: 0/4", "5s"],
     ),
     ("PodDisruptionBudget.policy", obj(spec={"minAvailable": 0}), ["x", "0", "N/A", 0, "5s"]),
+    ("PodDisruptionBudget.policy", obj(), ["x", "N/A", "N/A", 0, "5s"]),
+    (HPA, obj(), ["x", "/", "<none>", "<unset>", 0, 0, "5s"]),
+    ("Scale.autoscaling", obj(), ["x", 0, 0, "5s"]),
+    ("Scale.autoscaling", obj(spec={"replicas": 3}, status={"replicas": 2}), ["x", 3, 2, "5s"]),
     (
         "PodDisruptionBudget.policy",
         obj(spec={"maxUnavailable": "5%"}, status={"disruptionsAllowed": 2}),

@@ -40,7 +40,7 @@ _TYPE_META = {
 def names_of(resource: Resource) -> Names:
     """The definitions of a resource's kind and its list."""
     kind = resource.kind.kind
-    built_in = document.definition_name(resource.api_version, kind) if not resource.is_custom else None
+    built_in = document.definition_name(resource.api_version, kind)
     if built_in is not None:
         return Names(built_in, document.definition_name(resource.api_version, kind + "List") or built_in)
     group = ".".join(reversed(resource.group.split("."))) or "core"

@@ -81,7 +81,7 @@ def _value(value: Any, schema: Schema) -> int:
         return _delimited(_TIME - 1 + _varint(parse_rfc3339(value) % SECOND_US * 1000) if value else 0)
     if schema.format == BYTES:
         text = value or ""
-        return _delimited(len(text) * 3 // 4 - text[-2:].count("="))
+        return _delimited(len(text) * 3 // 4 - text.count("="))
     if schema.type == STRING:
         return _text(value or "")
     if schema.type == BOOLEAN:

@@ -145,4 +145,4 @@ def json_response(status: int, body: Any, *, durable: int = 0) -> Response:
 def split_target(target: str) -> tuple[str, str]:
     """Path (percent-decoded) and raw query of a request target."""
     path, _, query = target.partition("?")
-    return (unquote(path) if "%" in path else path), query
+    return unquote(path), query
