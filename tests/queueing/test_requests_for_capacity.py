@@ -19,7 +19,9 @@ from fairway.queueing.admissionchecks.requests import (
     request_name,
     request_object,
     template_name,
+    template_object,
 )
+from fairway.queueing.facts.gates import DEFAULT_GATES
 
 Obj = dict[str, Any]
 
@@ -217,6 +219,60 @@ def test_the_request() -> None:
     assert is_of_config(plain, _config())
 
 
+def test_alike_are_those_that_say_the_same() -> None:
+    for variant in _SPECS:
+        workload = _workload(_like("a", variant), _like("b", variant))
+        for policy in ("IdenticalPodTemplates", "IdenticalWorkloadSchedulingRequirements"):
+            (asked,) = asked_pod_sets(workload, _config(podSetMergePolicy=policy))
+            assert (asked.name, asked.count) == ("a", 4)
+
+
+def test_the_template() -> None:
+    """Limits stand in for requests that are missing; of the pod's own resources, too."""
+    asks = {"requests": {"cpu": "1"}, "limits": {"cpu": "2", "gpu": "1"}}
+    containers = [
+        {"name": "a", "resources": {**asks, "claims": []}},
+        {"name": "b"},
+        {"name": "c", "resources": {}},
+    ]
+    whole = {"requests": {"cpu": "1", "gpu": "1"}, "limits": {"cpu": "2", "gpu": "1"}}
+
+    def made(spec: Obj, **template: Any) -> Obj:
+        workload = _workload({"name": "main", "count": 2, "template": {"spec": spec, **template}})
+        (asked,) = asked_pod_sets(workload, _config())
+        return template_object(Store(), workload, "t", asked, DEFAULT_GATES)
+
+    found = made({"containers": containers, "hostNetwork": True}, metadata={"labels": {"x": "y"}})
+    assert found["template"] == {
+        "metadata": {"labels": {"x": "y"}},
+        "spec": {
+            "containers": [{"name": "a", "resources": {**whole, "claims": []}}, {"name": "b"}, containers[2]],
+            "hostNetwork": True,
+        },
+    }
+    meta = found["metadata"]
+    assert (meta["name"], meta["namespace"], meta["labels"]) == (
+        "t",
+        "default",
+        {"kueue.x-k8s.io/managed": "true"},
+    )
+    assert [o["uid"] for o in meta["ownerReferences"]] == ["u"]
+    first = [{"name": "i", "resources": asks}]
+    assert made({"initContainers": first, "resources": asks})["template"]["spec"] == {
+        "initContainers": [{"name": "i", "resources": whole}],
+        "resources": whole,
+    }
+    assert made({"resources": {}})["template"]["spec"] == {"resources": {}}
+    assert made({})["template"]["spec"] == {}
+    workload = _workload(_bare_set())
+    (bare,) = asked_pod_sets(workload, _config())
+    assert template_object(Store(), workload, "t", bare, DEFAULT_GATES)["template"] == {"spec": {}}
+
+
+def _bare_set() -> Obj:
+    return {"name": "main", "count": 1}
+
+
 _FINE = {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": "c"}
 
 
@@ -273,6 +329,13 @@ def test_a_check_is_active_where_its_config_is_there(parameters: Obj | None, mes
     }
     said = store.set_status(Key("AdmissionCheck.kueue.x-k8s.io", "", "k"), told.status)  # type: ignore[union-attr]
     assert reconcile_check(store, said, 6_000_000) == ()
+    # Of the rest of the status nothing goes; a check of no generation observes none.
+    mine = {"type": "Mine", "status": "True"}
+    young = {**check, "metadata": {"name": "k"}, "status": {"x": 1, "conditions": [mine]}}
+    (more,) = reconcile_check(store, young, 5_000_000)
+    first, second = more.status["conditions"]  # type: ignore[union-attr]
+    assert first == mine and second == {k: v for k, v in condition.items() if k != "observedGeneration"}
+    assert more.status["x"] == 1  # type: ignore[union-attr]
     other = {**check, "spec": {**spec, "controllerName": "x"}}
     assert not is_ours(other)
     assert reconcile_check(store, other, 5_000_000) == ()

@@ -180,7 +180,8 @@ def _state(workload: Obj, check: Check, config: Config | None, request: Obj | No
         ready = {k: v for k, v in check.items() if k != "podSetUpdates"}
         return {**ready, "state": READY, "message": NOT_NEEDED}
     conditions = status_of(request).get("conditions")
-    attempt = attempt_of(request, name_of(workload), check["name"]) or 1
+    attempt = attempt_of(request, name_of(workload), check["name"])
+    assert attempt is not None
     is_admitted = conds.is_true(status_of(workload), conds.ADMITTED)
     if is_condition_true(conditions, FAILED):
         return _failed(check, config, attempt, "Retrying after failure", _message(conditions, FAILED))
@@ -259,7 +260,9 @@ def _attempt_due(workload: Obj, check: str, request: Obj | None, state: Check) -
         is_condition_true(conditions, BOOKING_EXPIRED) and not is_admitted
     )
     if is_lost and state.get("state") == PENDING:
-        return (attempt_of(request, name_of(workload), check) or 1) + 1
+        attempt = attempt_of(request, name_of(workload), check)
+        assert attempt is not None
+        return attempt + 1
     return None
 
 

@@ -124,7 +124,7 @@ def _required(workload: Obj, config: Config) -> list[Mapping[str, Any]]:
     return [
         ps
         for ps in spec_of(workload).get("podSets") or ()
-        if int(ps.get("count", 1)) > 0
+        if ps.get("count") != 0
         and (not config.managed_resources or _uses(_pod_spec(ps), config.managed_resources))
     ]
 
