@@ -6,12 +6,12 @@ What is told is compared with `../stories/`; FAIRWAY_UPDATE_GOLDENS=1 writes it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from kubeletworld import container, latency, node, pod
 from tests.histories import check_history
-from tests.twin.stepwise import STORIES, Watched
+from tests.twin.stepwise import STORIES, Watched, lets_go_of_timers
 
 from fairway.kube.objects import Key, Obj
 from fairway.twin import faults
@@ -37,6 +37,8 @@ S = 1_000_000
 
 class World(Watched):
     """Kubelets alone; `cares`: with the controllers that look after nodes and their pods."""
+
+    seen_by: ClassVar = [lets_go_of_timers]
 
     def __init__(
         self, *objects: Obj, slow: Latency = SLOW, cares: bool = False, stores: tuple[Store, ...] = ()
