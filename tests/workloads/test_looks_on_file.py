@@ -23,7 +23,7 @@ from fairway.cluster.actions import Create, Delete, Emit, Patch, SetStatus, perf
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj, gk_of, key_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
-from fairway.workloads import registry
+from fairway.workloads import podgroups, registry
 from fairway.workloads.controller import Controller
 from fairway.workloads.knative import controllers as knative
 from fairway.workloads.leaderworkerset.decide import LWS, revision_of
@@ -31,8 +31,13 @@ from fairway.workloads.volcanojob import controllers as volcanojob
 
 NOW = parse_rfc3339("2026-01-05T08:00:00Z")
 FILES = sorted((Path(__file__).parent / "looks").glob("*.yaml"))
-_CONTROLLERS = (*registry.CONTROLLERS, *volcanojob.CONTROLLERS, *knative.CONTROLLERS)
-_OF_NO_NAMESPACE = ("Node", "Namespace", "Queue.scheduling.volcano.sh")
+_CONTROLLERS = (*registry.CONTROLLERS, podgroups.CONTROLLER, *volcanojob.CONTROLLERS, *knative.CONTROLLERS)
+_OF_NO_NAMESPACE = (
+    "Node",
+    "Namespace",
+    "Queue.scheduling.volcano.sh",
+    "GatewayClass.gateway.networking.k8s.io",
+)
 _SHORT = 4
 """Lines that are worth saying again."""
 _UNSAID = ("uid", "resourceVersion", "creationTimestamp")
