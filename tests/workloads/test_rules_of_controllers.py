@@ -148,6 +148,7 @@ def test_the_leader_of_an_exclusive_job_keeps_others_out() -> None:
     made: Any = podwebhooks.entered(Store(), of_jobset("0", priority=7))
     given = of_jobset("0", priority=7)["metadata"]
     assert made["metadata"] == {**given, "labels": {**given["labels"], podwebhooks.PRIORITY: "7"}}
+    assert {**made, "metadata": given, "spec": {}} == {**of_jobset("0"), "metadata": given, "spec": {}}
     affinity = made["spec"]["affinity"]
     here = affinity["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     others = affinity["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]

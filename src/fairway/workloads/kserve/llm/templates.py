@@ -73,7 +73,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
     at, trims = 0, False
     while (start := text.find("{{", at)) >= 0:
         end = text.find("}}", start + 2)
-        if end < 0 or end - start > _ACTION_MOST:
+        if end == -1 or end - start > _ACTION_MOST:
             raise TemplateError(
                 f"template: config: unclosed action, or one of more than {_ACTION_MOST} characters"
             )
