@@ -757,9 +757,12 @@ def test_failures_count_since_the_last_success() -> None:
     assert count([], [ended("a", 7)], f"2/{at(5)}") == (3, NOW + 7 * SECOND_US)
     assert count([ended("s", 5)], [], f"2/{at(5)}") == backoff.NO_FAILURES
     assert count([], [], "nonsense") == backoff.NO_FAILURES
-    assert backoff.extended_record(None, [ended("a", 1)], -1) == f"1/{at(1)}"
-    assert backoff.extended_record(f"2/{at(5)}", [ended("a", 1)], NOW) == f"3/{at(5)}"
-    assert backoff.extended_record(f"2/{at(5)}", [ended("a", 9)], NOW + 5 * SECOND_US) == f"1/{at(9)}"
+    assert backoff.extended_record(None, [ended("a", 1)], []) == f"1/{at(1)}"
+    assert backoff.extended_record(f"2/{at(5)}", [ended("a", 1)], [NOW]) == f"3/{at(5)}"
+    assert backoff.extended_record(f"2/{at(5)}", [ended("a", 1)], []) == f"3/{at(5)}"
+    since = [NOW, NOW + 6 * SECOND_US]
+    assert backoff.extended_record(f"2/{at(5)}", [ended("a", 9)], since) == f"1/{at(9)}"
+    assert backoff.extended_record(f"2/{at(5)}", [ended("a", 9)], [NOW + 5 * SECOND_US]) == f"1/{at(9)}"
 
 
 def test_when_a_pod_ended() -> None:

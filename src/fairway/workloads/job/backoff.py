@@ -61,10 +61,10 @@ def parse_record(text: str | None) -> Failures:
         return NO_FAILURES
 
 
-def extended_record(recorded: str | None, deleted: list[Obj], last_success_us: int) -> str:
+def extended_record(recorded: str | None, deleted: list[Obj], successes_us: list[int]) -> str:
     """The annotation once these deleted pods count as failures too."""
     before = parse_record(recorded)
-    if before.last_us <= last_success_us:
+    if any(before.last_us <= at_us for at_us in successes_us):
         before = NO_FAILURES
     last = max([before.last_us, *(finished_us(p) for p in deleted)])
     return f"{before.number + len(deleted)}/{rfc3339(last)}"

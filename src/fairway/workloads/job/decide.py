@@ -294,7 +294,7 @@ def _remember_failures(actions: list[Action], key: Key, look: Look, ended: Tally
         return
     succeeded = [backoff.finished_us(p) for p in look.pods.pods if phase_of(p) == SUCCEEDED]
     recorded = (meta_of(look.job).get("annotations") or {}).get(backoff.RECORD)
-    record = backoff.extended_record(recorded, ended.gone, max(succeeded, default=-1))
+    record = backoff.extended_record(recorded, ended.gone, succeeded)
     actions.append(Patch(key, {"metadata": {"annotations": {backoff.RECORD: record}}}))
 
 
