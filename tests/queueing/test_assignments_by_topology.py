@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from queueworld import Case, World, flavor, queue, running, wl
+from queueworld import Case, World, flavor, queue, running, wl, workload_of
 
+from fairway.queueing.facts.objects import FlavorResource
 from fairway.queueing.facts.topologyassignments import DomainCount, TopologyAssignment
-from fairway.queueing.facts.workloads import Workload
+from fairway.queueing.facts.workloads import PodSetTotal, Workload
 from fairway.queueing.flavors.assignment import (
     Assignment,
     Attempt,
@@ -375,3 +376,20 @@ def test_the_mildest_of_a_groups_flavors_and_the_worst_of_all_groups() -> None:
     )
     assert reason([("a", no, MILD)], [("c", no, QUOTA)]) == QUOTA
     assert reason([("a", fit, QUOTA)]) == ""
+
+
+def test_quota_is_asked_for_where_a_flavor_was_chosen_and_anything_is_wanted() -> None:
+    """Nothing of a flavor is no request: it would be looked at by whoever may not borrow."""
+    found = world(pod_set("one", 2), pod_set("two", 1)).heads()[0].workload
+    both = [
+        PodSetAssignment(
+            "one", 1, {}, {"gpu": FlavorChoice("one", Mode.FIT), "cpu": FlavorChoice("two", Mode.FIT)}
+        ),
+        PodSetAssignment("two", 1, {}, {"gpu": FlavorChoice("one", Mode.FIT)}),
+    ]
+    asked = Assignment(both, {}).total_requests(found)
+    assert asked == {FlavorResource("one", "gpu"): 2, FlavorResource("two", "cpu"): 1000}
+    none = workload_of(
+        totals=(PodSetTotal("one", 2, {"gpu": 0, "cpu": 1000, "mem": 5}, {}),), shape=found.shape
+    )
+    assert Assignment(both[:1], {}).total_requests(none) == {FlavorResource("two", "cpu"): 500}

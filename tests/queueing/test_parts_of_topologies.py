@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.queueing.queueworld import Case, World, flavor, queue, wl, workload_of
 
+from fairway.kube.nodeselection import node_selection
 from fairway.kube.taints import NO_EXECUTE, NO_SCHEDULE, Taint
 from fairway.queueing.facts import objects as facts
 from fairway.queueing.facts.gates import gates_from
@@ -206,6 +207,17 @@ def test_which_leaves_may_be_used_and_why_the_others_may_not() -> None:
         "invalid podSetUpdate for PodSet main, error: invalid admission check PodSetUpdate: "
         "conflict for nodeSelector: conflict for key=zone, value1=z, value2=y"
     )
+    wants = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z"]}]}
+    required = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [wants]}}
+    }
+    selection = node_selection({"affinity": required})
+    bound = replace(request(), pod_set=replace(request().pod_set, selection=selection))
+    only = requirements_of(bound)
+    assert not isinstance(only, str)
+    matching = matching_leaves(found, only, scores_preferences=False)
+    assert [leaf.id for leaf, _ in matching.leaves] == ["far"]
+    assert (matching.exclusions.affinity, matching.exclusions.node_selector) == (2, 0)
     racks = tree(node("bad", taints=(taint,)), levels=("block", "rack"))
     assert [leaf.id for leaf, _ in matching_leaves(racks, plain, scores_preferences=True).leaves] == ["b,r"]
 
@@ -262,6 +274,12 @@ PLACES: list[tuple[str, PodSetRequest, dict[str, int], str]] = [
         request(2, required="block", podSetSliceRequiredTopology="rack", podSetSliceSize=2),
         {"n1": 1, "n3": 1},
         "b",
+    ),
+    (
+        "slices of one pod are always whole",
+        request(1, required="rack", podSetSliceRequiredTopology=HOST, podSetSliceSize=1),
+        {"n3": 1},
+        "b,s",
     ),
     (
         "the first of two that are not whole",
@@ -537,6 +555,160 @@ def test_a_group_is_placed_together_the_smaller_as_leader() -> None:
     assert searched(found, leader, few)[0] == {"l": why, "w": why}
     alike = named("x", request(1, **grouped))
     assert searched(found, leader, alike)[0] == {"l": {"n1": 1}, "x": {"n1": 1}}
+    # Of two that are as large the second leads: it is the first that is told of where nothing fits.
+    found = tree(node("n1", gpu=0))
+    first = named("f", request(1, **grouped), per_pod_on_node={"cpu": 1000})
+    second = named("s", request(1, **grouped), per_pod_on_node={"gpu": 1000})
+    for pair, resource in (((first, second), "cpu"), ((second, first), "gpu")):
+        why = f'topology "dc" doesn\'t allow to fit any of 1 pod(s). Total nodes: 1; excluded: resource "{resource}": 1'
+        assert searched(found, *pair)[0] == {"f": why, "s": why}
+
+
+def test_who_does_not_ask_for_a_level_is_placed_by_hosts() -> None:
+    """In a queue that has flavors with domains alone: the host with the least room, whatever its rack has."""
+    found = tree(node("n1", gpu=3), node("n2", gpu=2, rack="s"), node("n3", gpu=9, rack="s"))
+    assert searched(found, request(1, implied=True))[0] == {"main": {"n2": 1}}
+    assert searched(found, request(3, implied=True))[0] == {"main": {"n1": 3}}
+    assert searched(found, request(4, implied=True))[0] == {"main": {"n3": 4}}
+    why = {"main": "topology level not specified"}
+    assert searched(found, request(1))[0] == why
+
+
+def test_a_slice_that_lost_pods_is_made_whole_where_the_rest_of_it_is() -> None:
+    found = tree(node("n2", gpu=0), node("n3", gpu=2), node("n4", gpu=9, rack="s"))
+    slices = {"podSetSliceRequiredTopology": "rack", "podSetSliceSize": 4}
+    asked = request(4, preferred="block", **slices)
+    assert searched(found, asked, of=holder("n1", main=placed(n1=2, n2=2)))[0] == {"main": {"n2": 2, "n3": 2}}
+    # A whole one may go elsewhere.
+    assert searched(found, asked, of=holder("n1", main=placed(n1=4)))[0] == {"main": {"n4": 4}}
+
+
+def test_workers_and_leader_without_a_wish_go_where_least_is_left() -> None:
+    grouped: Any = {"unconstrained": True, "podSetGroupName": "g"}
+    found = tree(node("n1", gpu=2), node("n2", gpu=4), node("n3", gpu=9))
+    for workers, want in ((1, "n1"), (2, "n2"), (3, "n2"), (4, "n3"), (8, "n3")):
+        both = searched(found, named("w", request(workers, **grouped)), named("l", request(1, **grouped)))[0]
+        assert both == {"w": {want: workers}, "l": {want: 1}}, workers
+    # Of one host alone there is no place: the leader's first, and then as few as it takes.
+    both = searched(found, named("w", request(12, **grouped)), named("l", request(1, **grouped)))[0]
+    assert sum(both["w"].values()) == 12 and sum(both["l"].values()) == 1
+    too_many = searched(found, named("w", request(15, **grouped)), named("l", request(1, **grouped)))[0]
+    assert too_many["w"] == too_many["l"] == 'topology "dc" allows to fit only 14 out of 15 pod(s)'
+    none = tree(node("n1", gpu=0))
+    why = searched(none, named("w", request(1, **grouped)), named("l", request(1, **grouped)))[0]["w"]
+    assert why == (
+        'topology "dc" doesn\'t allow to fit any of 1 pod(s). Total nodes: 1; excluded: resource "gpu": 1'
+    )
+
+
+def test_what_layers_are_short_of_is_told_of_the_best_domain() -> None:
+    """The one with the most slices; of those the first by its name."""
+    layers = [
+        {"topology": "block", "size": 8},
+        {"topology": "rack", "size": 4},
+        {"topology": HOST, "size": 2},
+    ]
+    asked = request(16, required="block", podsetSliceRequiredTopologyConstraints=layers)
+    want = (
+        'topology "dc" doesn\'t allow to fit; 1/2 slice(s) fit on level block; 2/4 slice(s) fit on level rack; '
+        "{}/8 slice(s) fit on level kubernetes.io/hostname"
+    )
+    small, large = node("n1", "a", gpu=9), node("n2", "b", gpu=8)
+    poor = node("n3", "c", gpu=7)
+    for nodes in ((small, large, poor), (poor, large, small)):
+        assert searched(tree(*nodes), asked)[0] == {"main": want.format(4)}
+    (few,) = searched(tree(poor, node("n4", "d", gpu=1)), asked)[0].values()
+    assert few.startswith(
+        'topology "dc" doesn\'t allow to fit; 0/2 slice(s) fit on level block; 1/4 slice(s)'
+    )
+
+
+def test_a_block_is_not_preferred_for_its_racks() -> None:
+    """Where the lowest level is no host, nodes are not asked what the pods prefer."""
+    levels = ("block", "rack")
+    found = tree(
+        node("n1", "many", "r1", gpu=3),
+        node("n2", "many", "r2", gpu=3),
+        node("n3", "many", "r3", gpu=3),
+        node("n4", "one", "r4", gpu=4),
+        levels=levels,
+    )
+    placed_at = searched(found, request(4, required="block"), TASRespectNodeAffinityPreferred=True)[0]
+    assert placed_at == {"main": {"r4": 4}}
+
+
+# Flavors that share their nodes.
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("level", [HOST, "rack"])
+def test_what_one_flavor_is_given_is_taken_for_the_next(shared: bool, level: str) -> None:
+    gates, _ = gates_from({"TASHandleOverlappingFlavors": shared})
+    accounts = Accounts(gates)
+    raw = {"metadata": {"name": "dc"}, "spec": {"levels": [{"nodeLabel": level}]}}
+    accounts.set_topology(facts.topology(raw))
+    for name in ("one", "two"):
+        accounts.set_flavor(facts.resource_flavor(flavor(name, topologyName="dc")))
+    accounts.set_cluster_queue(facts.cluster_queue(queue("a", {"one": 9, "two": 9})))
+    accounts.set_node(node("n1", gpu=4))
+    accounts.settle()
+    asked = {name: [named(name, request(3, required=level))] for name in ("two", "one")}
+    found = accounts.queues["a"].find_domains(asked, workload_of(), DEFAULT_SEARCH)
+    assert list(found) == ["one", "two"] and [r.flavor for r in found.values()] == ["one", "two"]
+    is_taken = shared and level == HOST
+    assert [bool(r.failure) for r in found.values()] == [False, is_taken]
+    assert accounts.queues["a"].find_domains({}, workload_of(), DEFAULT_SEARCH) == {}
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_pods_count_on_a_node_in_every_flavor_that_has_it(shared: bool) -> None:
+    """Of topologies whose lowest level is the host, where the gate says so; else of its own flavor alone."""
+    gates, _ = gates_from({"TASHandleOverlappingFlavors": shared})
+    accounts = Accounts(gates)
+    for name, levels in (("hosts", (HOST,)), ("racks", ("rack",))):
+        raw = {"metadata": {"name": name}, "spec": {"levels": [{"nodeLabel": level} for level in levels]}}
+        accounts.set_topology(facts.topology(raw))
+    for name, of in (("one", "hosts"), ("two", "hosts"), ("three", "racks")):
+        accounts.set_flavor(facts.resource_flavor(flavor(name, topologyName=of)))
+    accounts.set_cluster_queue(facts.cluster_queue(queue("a", {"one": 4, "two": 4, "three": 4})))
+    accounts.set_node(node("n1"))
+
+    def holding(flavor_name: str, *values: str) -> Workload:
+        use = ((flavor_name, (DomainUse(values, {"gpu": 1000}, 2),)),)
+        return workload_of(key=f"ns/{flavor_name}", cluster_queue="a", topology_usage=use)
+
+    def used() -> dict[str, int]:
+        return {
+            name: leaf.used.get("gpu", 0)
+            for name, of in accounts.topologies.items()
+            for leaf in of.leaves.values()
+        }
+
+    accounts.settle()
+    accounts.hold(holding("one", "n1"))
+    assert used() == {"one": 2000, "two": 2000 * shared, "three": 0}
+    accounts.hold(holding("three", "r"))
+    assert used() == {"one": 2000, "two": 2000 * shared, "three": 2000}
+    accounts.hold(holding("gone", "n1"))
+    assert used() == {"one": 2000, "two": 2000 * shared, "three": 2000}
+    accounts.release("ns/one")
+    accounts.release("ns/three")
+    assert set(used().values()) == {0}
+
+
+def test_cohorts_and_queues_are_kept_by_name_however_they_came() -> None:
+    names = ("z", "a", "m")
+    accounts = Accounts()
+    for name in names:
+        accounts.set_cohort(facts.cohort({"metadata": {"name": name}, "spec": {"parentName": "top"}}))
+        accounts.set_cluster_queue(facts.cluster_queue(queue(f"q{name}", 1, cohort=name)))
+        accounts.set_cluster_queue(facts.cluster_queue(queue(f"p{name}", 1, cohort="top")))
+    accounts.settle()
+    assert list(accounts.cohorts) == ["a", "m", "top", "z"]
+    assert list(accounts.queues) == ["pa", "pm", "pz", "qa", "qm", "qz"]
+    top = accounts.cohorts["top"]
+    assert [c.name for c in top.cohorts] == ["a", "m", "z"]
+    assert [q.name for q in top.subtree_queues()] == ["pa", "pm", "pz", "qa", "qm", "qz"]
 
 
 def test_a_node_that_is_ill_is_replaced_and_the_rest_stays() -> None:

@@ -137,6 +137,40 @@ def test_whose_place_is_taken_does_not_go_where_somebody_still_is() -> None:
     assert placed is not None and [d.values for d in placed.domains] == [("n2",)]
 
 
+@pytest.mark.parametrize("asks", [True, False])
+@pytest.mark.parametrize("holder", ["low", "high", "elsewhere"])
+def test_a_preemptor_has_its_place_before_its_victims_are_gone(asks: bool, holder: str) -> None:
+    """Whether the pods ask for a domain, or the queue has none but flavors with domains. Without a victim the place is
+    that of an empty cluster; there is none where the flavor has no domains."""
+    aware = holder != "elsewhere"
+    sets = on_host(3)
+    if not asks or not aware:
+        del sets[0]["topologyRequest"]
+    held = running(
+        "old",
+        "a",
+        3,
+        flavor="one",
+        pod_sets=sets,
+        assigned=at("n2", 3) if aware else {},
+        priority=9 * (holder == "high"),
+    )
+    case = Case(
+        queues=[queue("a", {"one": 4}, within="LowerPriority")],
+        holding=[held],
+        waiting=[wl("new", "a", pod_sets=sets, priority=5)],
+        want={},
+        flavors=pools("one") if aware else [flavor("one")],
+        nodes=[host("n1", "one", 2), host("n2", "one", 3)],
+        topologies=[HOSTS],
+    )
+    (outcome,) = cycle(World(case)).entries
+    assert bool(outcome.evictions) == (holder != "high") and outcome.assignment is not None
+    (ps,) = outcome.assignment.pod_sets
+    found = None if ps.topology is None else [(d.values, d.pods) for d in ps.topology.domains]
+    assert found == ([(("n2",), 3)] if aware else None)
+
+
 # Victims
 
 

@@ -73,7 +73,7 @@ class QuotaNode:
         self.kept: Amounts = {}
         self._potential: Amounts = {}
         self._lendable: dict[str, int] | None = None
-        self._height = -1
+        self._height: int | None = None
 
     def ancestors(self) -> Iterator[QuotaNode]:
         """From the parent up to the root."""
@@ -233,10 +233,9 @@ class QuotaNode:
 
         ClusterQueues that are not active are no children here.
         """
-        if self._height < 0:
-            self._height = int(bool(self.cohorts) or any(queue.is_active for queue in self.queues))
-            for cohort in self.cohorts:
-                self._height = max(self._height, cohort.height() + 1)
+        if self._height is None:
+            has_queues = any(queue.is_active for queue in self.queues)
+            self._height = max([int(has_queues), *(cohort.height() + 1 for cohort in self.cohorts)])
         return self._height
 
 

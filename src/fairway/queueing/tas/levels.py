@@ -21,17 +21,17 @@ from fairway.queueing.tas.tree import Domain, FlavorTopology
 
 
 class LevelFit(NamedTuple):
-    """Domains of one level that together have room, or the reason there are none."""
+    """Domains of one level that together have room."""
 
     level: int
     domains: list[Domain]
-    reason: str = ""
 
 
-def fit_level(topology: FlavorTopology, plan: Plan, level: int) -> LevelFit:
+def fit_level(topology: FlavorTopology, plan: Plan, level: int) -> LevelFit | str:
+    """Or why there are none."""
     domains = list(topology.per_level[level].values())
     if not domains:
-        return LevelFit(0, [], f"no topology domains at level: {topology.levels[level]}")
+        return f"no topology domains at level: {topology.levels[level]}"
     ranked = sorted_with_leader(domains, plan)
     top = ranked[0]
     if not plan.uses_least_free:
@@ -40,8 +40,6 @@ def fit_level(topology: FlavorTopology, plan: Plan, level: int) -> LevelFit:
         found = _least_free(ranked, plan)
         if found is not None:
             return LevelFit(level, [found])
-        if plan.is_required:
-            return LevelFit(0, [], _not_fit(topology, plan, level, ranked[-1].pods))
     if _has_room(top, plan):
         return LevelFit(level, [top])
     if plan.is_required:
@@ -67,33 +65,32 @@ def _least_free(ranked: list[Domain], plan: Plan) -> Domain | None:
     return None
 
 
-def _required_elsewhere(topology: FlavorTopology, plan: Plan, level: int, ranked: list[Domain]) -> LevelFit:
+def _required_elsewhere(
+    topology: FlavorTopology, plan: Plan, level: int, ranked: list[Domain]
+) -> LevelFit | str:
     """The preferred domain is too small: with preferences respected another one may still do."""
     if plan.respects_preferences:
         for index in range(1, len(ranked)):
             if _has_room(ranked[index], plan):
                 best = best_fit_for_slices(ranked[index:], plan.slices, plan.leaders, plan)
                 return LevelFit(level, [best])
-    return LevelFit(0, [], _not_fit(topology, plan, level, ranked[0].slices))
+    return _not_fit(topology, plan, level, ranked[0].slices)
 
 
-def _over_several(topology: FlavorTopology, plan: Plan, level: int, ranked: list[Domain]) -> LevelFit:
-    """As few domains as it takes, largest first, those of the leaders before the others."""
+def _over_several(topology: FlavorTopology, plan: Plan, level: int, ranked: list[Domain]) -> LevelFit | str:
+    """As few domains as it takes, largest first, that of the leader before the others."""
     results: list[Domain] = []
-    slices_left, leaders_left = plan.slices, plan.leaders
+    slices_left = plan.slices
     ordered = list(leader_first(ranked, plan, plan.count, plan.leaders, plan.slice_size))
-    at = 0
-    while leaders_left > 0 and at < len(ordered) and ordered[at].leaders > 0:
-        domain = ordered[at]
+    if plan.leaders > 0:
+        domain = ordered[0]
+        if domain.leaders < plan.leaders:
+            return _not_fit(topology, plan, level, domain.leaders)
         if not plan.uses_least_free and domain.slices_with_leader >= slices_left:
-            domain = best_fit_for_slices(ordered[at:], slices_left, leaders_left, plan)
+            domain = best_fit_for_slices(ordered, slices_left, plan.leaders, plan)
         results.append(domain)
-        leaders_left -= domain.leaders
         slices_left -= domain.slices_with_leader
-        at += 1
-    if leaders_left > 0:
-        return LevelFit(0, [], _not_fit(topology, plan, level, plan.leaders - leaders_left))
-    others = sorted_without_leader(ordered[at:], plan)
+    others = sorted_without_leader(ordered[plan.leaders :], plan)
     for index, domain in enumerate(others):
         if slices_left <= 0:
             break
@@ -102,7 +99,7 @@ def _over_several(topology: FlavorTopology, plan: Plan, level: int, ranked: list
         results.append(domain)
         slices_left -= domain.slices
     if slices_left > 0:
-        return LevelFit(0, [], _not_fit(topology, plan, level, plan.slices - slices_left))
+        return _not_fit(topology, plan, level, plan.slices - slices_left)
     return LevelFit(level, results)
 
 
@@ -118,18 +115,11 @@ def _not_fit(topology: FlavorTopology, plan: Plan, level: int, fitting: int) -> 
 
 
 def _not_fit_in_layers(topology: FlavorTopology, plan: Plan, level: int) -> str:
-    best: Domain | None = None
-    for domain in topology.per_level[level].values():
-        if best is None or (-domain.slices, domain.id) < (-best.slices, best.id):
-            best = domain
+    best = min(topology.per_level[level].values(), key=lambda domain: (-domain.slices, domain.id))
     text = f'topology "{topology.name}" doesn\'t allow to fit'
-    if best is None:
-        return text
     for layer in plan.layers:
-        target = topology.level_index(layer.topology)
-        if target >= 0:
-            fit = _slices_below(best, level, target, layer.size)
-            text += f"; {fit}/{plan.count // layer.size} slice(s) fit on level {layer.topology}"
+        fit = _slices_below(best, level, topology.level_index(layer.topology), layer.size)
+        text += f"; {fit}/{plan.count // layer.size} slice(s) fit on level {layer.topology}"
     return text + _excluded(plan)
 
 

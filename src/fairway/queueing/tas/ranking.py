@@ -16,11 +16,12 @@ def sorted_with_leader(
     domains: Sequence[Domain], plan: Plan, *, least_free: bool | None = None
 ) -> list[Domain]:
     """Those that can take the leader first, then by slices beside it: most first, or fewest for least free."""
-    sign = 1 if (plan.uses_least_free if least_free is None else least_free) else -1
+    is_least_first = plan.uses_least_free if least_free is None else least_free
 
     def rank(d: Domain) -> tuple[Any, ...]:
-        affinity = -d.affinity if plan.respects_preferences else 0
-        return (-d.leaders, affinity, sign * d.slices_with_leader, d.pods_with_leader, d.values)
+        affinity = -d.affinity * plan.respects_preferences
+        slices = d.slices_with_leader if is_least_first else -d.slices_with_leader
+        return (-d.leaders, affinity, slices, d.pods_with_leader, d.values)
 
     return sorted(domains, key=rank)
 
@@ -29,11 +30,11 @@ def sorted_without_leader(
     domains: Sequence[Domain], plan: Plan, *, least_free: bool | None = None
 ) -> list[Domain]:
     """By slices: most first, or fewest for least free; then fewest pods, then names."""
-    sign = 1 if (plan.uses_least_free if least_free is None else least_free) else -1
+    is_least_first = plan.uses_least_free if least_free is None else least_free
 
     def rank(d: Domain) -> tuple[Any, ...]:
-        affinity = -d.affinity if plan.respects_preferences else 0
-        return (affinity, sign * d.slices, d.pods, d.values)
+        affinity = -d.affinity * plan.respects_preferences
+        return (affinity, d.slices if is_least_first else -d.slices, d.pods, d.values)
 
     return sorted(domains, key=rank)
 

@@ -27,25 +27,18 @@ def without_node(assignment: TopologyAssignment, node: str) -> tuple[TopologyAss
 
 
 def replacement_domain(topology: FlavorTopology, request: PodSetRequest, kept: TopologyAssignment) -> str:
-    """The domain the missing pods must stay in; empty: anywhere."""
+    """The domain the missing pods must stay in; empty: anywhere. `kept`: in domains that are there."""
     asked = request.pod_set.topology
-    key = topology.level_key(asked) or (topology.levels[-1] if request.is_implied else "")
-    level = topology.level_index(key) if key else -1
-    if level < 0 or not kept.domains:
+    level = topology.level_index(topology.level_key(asked))
+    if asked is None or level < 0 or not kept.domains:
         return ""
-    slices = asked.slices if asked is not None else ()
+    slices = asked.slices
     if slices and slices[0].size <= 0:
         return ""
     if slices and request.count % slices[0].size != 0:
-        if len(slices) > 1:
-            for layer in reversed(slices):
-                if request.count % layer.size != 0:
-                    return _incomplete_slice(topology, kept, request.count, layer)
-        return _incomplete_slice(topology, kept, request.count, slices[0])
-    if asked is None or not asked.required:
-        return ""
-    domain = _at_level(topology, kept.domains[0].values, level)
-    return "" if domain is None else domain.id
+        broken = next(layer for layer in reversed(slices) if request.count % layer.size != 0)
+        return _incomplete_slice(topology, kept, request.count, broken)
+    return _at_level(topology, kept.domains[0].values, level).id if asked.required else ""
 
 
 def replacement_request(request: PodSetRequest, missing: int) -> PodSetRequest:
@@ -72,16 +65,16 @@ def _incomplete_slice(
     pods: dict[str, int] = {}
     for domain in kept.domains:
         at = _at_level(topology, domain.values, level)
-        if at is not None:
-            pods[at.id] = pods.get(at.id, 0) + domain.pods
+        pods[at.id] = pods.get(at.id, 0) + domain.pods
     for identity in sorted(pods):
         if (pods[identity] + missing) % layer.size == 0:
             return identity
     return ""
 
 
-def _at_level(topology: FlavorTopology, values: tuple[str, ...], level: int) -> Domain | None:
-    domain: Domain | None = topology.leaves.get(domain_id(values))
-    for _ in range(len(topology.levels) - 1 - level):
-        domain = domain.parent if domain is not None else None
+def _at_level(topology: FlavorTopology, values: tuple[str, ...], level: int) -> Domain:
+    domain: Domain = topology.leaves[domain_id(values)]
+    for _ in topology.levels[level + 1 :]:
+        assert domain.parent is not None
+        domain = domain.parent
     return domain

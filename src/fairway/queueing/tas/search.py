@@ -175,8 +175,8 @@ def _find(
     if gates.tas_balanced_placement and not plan.is_required and not plan.is_unconstrained:
         balanced = place_balanced(topology, plan)
     fit = balanced if balanced is not None else fit_level(topology, plan, plan.requested_level)
-    if fit.reason:
-        return fit.reason
+    if isinstance(fit, str):
+        return fit
     domains = _descend(topology, plan, fit, is_balanced=balanced is not None)
     placement: Placement = {}
     if leader is not None:

@@ -204,11 +204,8 @@ def nodes_of_flavor(
 
 def pods_in(per_pod: Resources, free: Resources) -> tuple[int, str]:
     """How many pods fit, and the resource that limits them; none at all where the pod asks for nothing."""
-    if not per_pod:
-        return 0, ""
-    fewest, limiting = -1, ""
-    for name, value in per_pod.items():
-        pods = MANY_PODS if value == 0 else max(0, min(free.get(name, 0) // value, MANY_PODS))
-        if fewest < 0 or pods < fewest or (pods == fewest and name < limiting):
-            fewest, limiting = pods, name
-    return fewest, limiting
+    rooms = [
+        (MANY_PODS if value == 0 else max(0, min(free.get(name, 0) // value, MANY_PODS)), name)
+        for name, value in per_pod.items()
+    ]
+    return min(rooms, default=(0, ""))
