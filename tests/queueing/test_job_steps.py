@@ -14,6 +14,7 @@ import pytest
 import yaml
 from stepwords import NOW_US, ago, said, was
 
+from fairway.cluster.actions import SetStatus
 from fairway.cluster.store import Store
 from fairway.kube.objects import Obj, key_of, owner_reference
 from fairway.kube.timestamps import SECOND_US
@@ -181,6 +182,131 @@ def member(name: str, of: str = "", queue: str = "lq", **annotations: str) -> Ob
             "ownerReferences": [owner_reference(served())],
         },
         "spec": {"containers": [{"name": "c"}], "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]},
+        "status": {"phase": "Pending"},
+    }
+
+
+def below(kind: str, version: str, name: str) -> Obj:
+    """Metadata of one that such an owner controls."""
+    return {
+        "ownerReferences": [
+            {"apiVersion": version, "kind": kind, "name": name, "uid": name, "controller": True}
+        ]
+    }
+
+
+def between(kind: str, version: str, name: str, owner: Obj) -> Obj:
+    meta = {"name": name, "namespace": "default", "uid": name, "ownerReferences": [owner]}
+    return {"apiVersion": version, "kind": kind, "metadata": meta}
+
+
+ONE = {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1, "flavors": {}}]}
+
+
+def alone(name: str, *, of: str = "", role: str = "r", phase: str = "Pending", gated: bool = False,
+          meta: Obj | None = None, annotations: Obj | None = None) -> Obj:  # fmt: skip
+    """A pod that Kueue manages, of group `of` or of none."""
+    labels = {**QUEUE, "kueue.x-k8s.io/managed": "true"}
+    notes = {"kueue.x-k8s.io/role-hash": role, **(annotations or {})}
+    if of:
+        labels["kueue.x-k8s.io/pod-group-name"] = of
+        notes["kueue.x-k8s.io/pod-group-total-count"] = "2"
+    gates = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]} if gated else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": name,
+            "labels": labels,
+            "annotations": notes,
+            "finalizers": ["kueue.x-k8s.io/managed"],
+            **(meta or {}),
+        },
+        "spec": {"containers": [{"name": "c", "image": "i"}], **gates},
+        "status": {"phase": phase},
+    }
+
+
+def of_pods(*names: str, conditions: Sequence[Obj] = ()) -> Obj:
+    """The Workload of a group of two of role r, that these pods own."""
+    owners = [owner_reference(alone(n), controller=False, block_deletion=False) for n in names]
+    placed = [{"name": "r", "count": 2, "flavors": {}}]
+    admission = {"admission": {"clusterQueue": "cq", "podSetAssignments": placed}} if conditions else {}
+    of = made(*conditions, name="g", **admission)
+    of["metadata"] |= {"ownerReferences": owners, "annotations": {"kueue.x-k8s.io/is-group-workload": "true"}}
+    of["spec"]["podSets"] = [{"name": "r", "count": 2, "template": {"spec": {"containers": [{"name": "c"}]}}}]
+    return of
+
+
+def ray(spec: Obj, state: str = "") -> Obj:
+    cluster = {"rayClusterSpec": {"headGroupSpec": {"template": {"spec": {"containers": []}}}}}
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": {"name": "ray", "namespace": "default", "uid": "ray", "labels": QUEUE},
+        "spec": {"suspend": True, **cluster, "submissionMode": "HTTPMode", **spec},
+        "status": {"jobDeploymentStatus": state},
+    }
+
+
+def of_ray(*conditions: Obj, **status: Any) -> Obj:
+    of = made(*conditions, owner=owner_reference(ray({})), **status)
+    of["spec"]["podSets"] = [{"name": "head", "count": 1, "template": {"spec": {"containers": []}}}]
+    return of
+
+
+def with_class(name: str) -> Obj:
+    of = job()
+    of["spec"]["template"]["spec"]["priorityClassName"] = name
+    return of
+
+
+def with_class_of_pods(name: str, **spec: Any) -> Obj:
+    of = made(spec=spec)
+    of["spec"]["podSets"][0]["template"]["spec"]["priorityClassName"] = name
+    return of
+
+
+def sets(*done: str) -> Obj:
+    """A JobSet of two, of which one of each of those has succeeded."""
+    template = {"spec": {"template": {"spec": {"containers": []}}}}
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "js", "namespace": "default", "uid": "js", "labels": QUEUE},
+        "spec": {"replicatedJobs": [{"name": n, "replicas": 2, "template": template} for n in "ab"]},
+        "status": {"replicatedJobsStatus": [{"name": n, "succeeded": 1} for n in done]},
+    }
+
+
+def of_sets(*names: str, **status: Any) -> Obj:
+    placed = [{"name": n, "count": 2, "flavors": {}} for n in names]
+    admission = {"clusterQueue": "cq", "podSetAssignments": placed}
+    of = made(*ADMITTED, owner=owner_reference(sets()), admission=admission, **status)
+    of["spec"]["podSets"] = [{"name": n, "count": 2, "template": {"spec": {"containers": []}}} for n in names]
+    return of
+
+
+def unnamed() -> Obj:
+    of = made(*ADMITTED, admission=ADMISSION)
+    del of["spec"]["podSets"][0]["name"]
+    return of
+
+
+def pod_of_job(name: str, *, gated: bool = True) -> Obj:
+    gates = {"schedulingGates": [{"name": "kueue.x-k8s.io/elastic-job"}]} if gated else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": name,
+            "ownerReferences": [owner_reference(job())],
+        },
+        "spec": {"containers": [{"name": "c"}], **gates},
         "status": {"phase": "Pending"},
     }
 
@@ -382,6 +508,134 @@ CASES: dict[str, Case] = {
     "a member": (served(), [group(), member("p", GROUP)]),
     "a member of another queue": (served(), [group(), member("p", GROUP, queue="old")]),
     "elastic, larger, still waiting": (job(count=3, annotations=ELASTIC), [made()], SLICED),
+    # Of one replica
+    "serving one, its Workload of nobody, held": (served(1), [group(ON_HOLD, owner={}, count=1)]),
+    "serving one, another queue": (
+        served(1, labels={"kueue.x-k8s.io/queue-name": "lq2"}),
+        [group(count=1)],
+    ),
+    "serving one, new": (served(1), []),
+    "what looks like a pod of a set, and is none": (
+        served(),
+        [group(), {**member("p"), "apiVersion": "apps/v1", "kind": "ControllerRevision"}],
+    ),
+    # Owners between it and Kueue's
+    "a child two owners below": (
+        job(on=True, meta=below("ReplicaSet", "apps/v1", "rs")),
+        [between("ReplicaSet", "apps/v1", "rs", owner_reference(mpi())), mpi(), of_mpi()],
+    ),
+    "a child below what nobody knows": (
+        job(on=True, meta=below("Foo", "example.com/v1", "foo")),
+        [between("Foo", "example.com/v1", "foo", owner_reference(mpi())), mpi(), of_mpi()],
+    ),
+    "a child of a child, whose parent is gone": (
+        job(on=True, meta=CHILD),
+        [
+            {**mpi(), "metadata": {**mpi()["metadata"], **below("JobSet", "jobset.x-k8s.io/v1alpha2", "js")}},
+            of_mpi(),
+        ],
+    ),
+    "a child of a child, whose parent is unknown": (
+        job(on=True, meta=CHILD),
+        [{**mpi(), "metadata": {**mpi()["metadata"], **below("Foo", "example.com/v1", "foo")}}, of_mpi()],
+    ),
+    "a pod below a job is nobody's child": (
+        alone("p", meta={"ownerReferences": [owner_reference(mpi())]}),
+        [mpi()],
+    ),
+    # Pods
+    "a pod that goes": (alone("p", meta={**GOING, "finalizers": ["kueue.x-k8s.io/managed", "x"]}), []),
+    "a pod of its own, evicted": (
+        alone("p", phase="Running"),
+        [
+            made(
+                *ADMITTED,
+                was("Evicted", reason="Preempted"),
+                owner=owner_reference(alone("p")),
+                count=1,
+                admission=ONE,
+            )
+        ],
+    ),
+    "a pod of its own, evicted, gate off": (
+        alone("p", phase="Running"),
+        [
+            made(
+                *ADMITTED,
+                was("Evicted", reason="Preempted"),
+                owner=owner_reference(alone("p")),
+                count=1,
+                admission=ONE,
+            )
+        ],
+        replace(QUIET, gates=replace(DEFAULT_GATES, skip_reassignment_for_pod_owned_workloads=False)),
+    ),
+    "a group, beside it a pod of another role": (
+        alone("a", of="g"),
+        [alone("b", of="g"), alone("c", of="g", role="s"), of_pods("a", "b")],
+    ),
+    "a group admitted": (
+        alone("a", of="g", gated=True),
+        [alone("b", of="g", gated=True), of_pods("a", "b", conditions=ADMITTED)],
+    ),
+    "a group, prebuilt": (
+        alone("a", of="g", annotations=PREBUILT),
+        [
+            alone("b", of="g", annotations=PREBUILT),
+            {**of_pods("b"), "metadata": {**of_pods("b")["metadata"], "name": "w"}},
+        ],
+    ),
+    # The rest
+    "a RayJob of somebody else's cluster": (ray({"clusterSelector": {"a": "b"}}), []),
+    "a RayJob that its operator found invalid, without quota": (ray({}, "ValidationFailed"), [of_ray()]),
+    "a RayJob that its operator found invalid": (
+        ray({}, "ValidationFailed"),
+        [of_ray(RESERVED, admission=ADMISSION)],
+    ),
+    "new, over and running": (job(on=True, **COMPLETE), []),
+    "prebuilt, somebody's who does not control it": (
+        job(annotations=PREBUILT),
+        [made(owner={"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p"})],
+    ),
+    "a class of pods that is missing": (with_class("gone"), []),
+    "a class of pods": (with_class("pod-high"), [POD_HIGH]),
+    "no class but its pods' any more": (
+        with_class("pod-high"),
+        [with_class_of_pods("pod-high", priorityClassRef=REF, priority=9), HIGH, POD_HIGH],
+    ),
+    "a pod is done for good, of an unnamed pod set": (job(on=True, succeeded=1), [unnamed(), FLAVOR]),
+    "pods are done in another order": (
+        sets("a", "b"),
+        [of_sets("a", "b", reclaimablePods=[{"name": "b", "count": 1}, {"name": "a", "count": 1}])],
+    ),
+    "pods are done, of another set": (
+        sets("a"),
+        [of_sets("a", "b", reclaimablePods=[{"name": "b", "count": 1}])],
+    ),
+    "evicted, its pods are gone, unobserved": (
+        job(),
+        runs(was("Evicted", reason="Preempted")),
+        replace(QUIET, gates=replace(DEFAULT_GATES, unadmitted_workloads_observability=False)),
+    ),
+    "elastic, running, its pods wait": (
+        job(on=True, count=1, annotations=ELASTIC),
+        [
+            made(
+                *ADMITTED,
+                count=1,
+                admission={**ADMISSION, "podSetAssignments": [{"name": "main", "count": 1}]},
+            ),
+            pod_of_job("p"),
+            pod_of_job("q"),
+            {**pod_of_job("r"), "kind": "Service"},
+        ],
+        SLICED,
+    ),
+    "elastic, running, its pods run": (
+        job(on=True, count=1, annotations=ELASTIC),
+        [made(*ADMITTED, count=1, admission=ADMISSION), pod_of_job("p", gated=False)],
+        SLICED,
+    ),
 }
 WANT: dict[str, list[str]] = yaml.safe_load(
     (Path(__file__).parent / "job_steps.yaml").read_text(encoding="utf-8")
@@ -406,6 +660,36 @@ def look(it: Obj, others: Sequence[Obj], settings: JobSettings | None = None) ->
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_done_next(case: str) -> None:
     assert look(*CASES[case]) == WANT[case]
+
+
+def _observed(case: Case, generation: int | None) -> set[int | None]:
+    """The generations that conditions of Workloads tell, of those that are written anew."""
+    it, others, *settings = case
+    if generation is not None:
+        others = [{**o, "metadata": {**o["metadata"], "generation": generation}} for o in others]
+    (chosen,) = settings or (QUIET,)
+    store, owned = Store(now_us=NOW_US), OwnedWorkloads()
+    store.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}})
+    before = [c for o in others for c in (o.get("status") or {}).get("conditions") or ()]
+    for obj in (*others, it):
+        store.load(obj)
+    for change in store.log.since(0):
+        if change.key.gk == "Workload.kueue.x-k8s.io":
+            owned.apply(change)
+    decided = reconcile_job(Kueue(store, owned, integrations(gates=chosen.gates), chosen), key_of(it), NOW_US)
+    written = [
+        a.status for a in decided.actions if isinstance(a, SetStatus) and a.key.gk.startswith("Workload.")
+    ]
+    new = [c for status in written for c in status.get("conditions") or () if c not in before]
+    return {c.get("observedGeneration") for c in new}
+
+
+def test_conditions_tell_of_which_generation_they_are() -> None:
+    told = [case for case in CASES if _observed(CASES[case], None)]
+    assert len(told) > 10
+    for case in told:
+        assert _observed(CASES[case], None) == {None}, case
+        assert _observed(CASES[case], 3) == {3}, case
 
 
 def test_every_state_is_told_what_comes_of_it() -> None:

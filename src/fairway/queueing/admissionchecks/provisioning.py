@@ -84,7 +84,7 @@ def reconcile_provisioning(view: View, workload: Obj, gates: FeatureGates) -> tu
 
 
 def _requests_of(view: View, workload: Obj) -> list[Obj]:
-    keys = sorted(k for k in view.dependents(meta_of(workload).get("uid") or "") if k.gk == REQUEST)
+    keys = [k for k in view.dependents(meta_of(workload).get("uid") or "") if k.gk == REQUEST]
     return [found for k in keys if (found := view.get(k)) is not None]
 
 

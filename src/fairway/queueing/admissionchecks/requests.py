@@ -217,7 +217,7 @@ def _with_requests(spec: Mapping[str, Any]) -> dict[str, Any]:
     for field in ("initContainers", "containers"):
         if spec.get(field):
             changed[field] = [_from_limits(c) for c in spec[field]]
-    return _from_limits(changed) if spec.get("resources") else changed
+    return _from_limits(changed)
 
 
 def _from_limits(of: Mapping[str, Any]) -> dict[str, Any]:

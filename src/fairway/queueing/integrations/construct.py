@@ -75,13 +75,7 @@ def constructed(
         "namespace": namespace_of(job),
         "labels": labels,
         "finalizers": [IN_USE_FINALIZER],
-        "ownerReferences": [
-            owner_reference(job),
-            *(
-                owner_reference(o, controller=False, block_deletion=False)
-                for o in integration.owners(view, job)
-            ),
-        ],
+        "ownerReferences": [owner_reference(job)],
     }
     annotations = _annotations(job, name, settings, slices)
     if annotations:

@@ -19,7 +19,7 @@ To add a kind, answer the first group; the second group has defaults that fit mo
         def pods_ready(self, view, job): ...
 
 Kinds made of several objects (pod groups) or whose "suspended" is something else (scheduling gates of a pod)
-override `load`, `start` and `stop` instead, and `owners` where several objects own the Workload.
+override `load`, `start` and `stop` instead, and `shaped` where several objects own the Workload.
 
 Source: pkg/controller/jobframework/interface.go.
 """
@@ -94,10 +94,6 @@ class Integration:
         return self.gk.partition(".")[0]
 
     @property
-    def group(self) -> str:
-        return self.gk.partition(".")[2]
-
-    @property
     def component(self) -> str:
         return f"{self.name}-kueue-controller"
 
@@ -143,7 +139,7 @@ class Integration:
 
     def jobs_of(self, view: View, change: Change) -> Iterable[Key]:
         """Jobs a change of one of `watches` concerns."""
-        return ()
+        raise NotImplementedError
 
     def concerns(self, change: Change) -> bool:
         """Whether a change of an object of its own kind can matter: not where nothing but Kueue's own write did."""
@@ -164,10 +160,6 @@ class Integration:
     def workload_name(self, job: Obj) -> str | None:
         """The name of its Workload where that is not derived from the job's name, UID and kind."""
         return None
-
-    def owners(self, view: View, job: Obj) -> list[Obj]:
-        """Objects that own the Workload beside the job itself, which is its controller."""
-        return []
 
     def shaped(self, job: Obj, workload: Obj) -> Obj:
         """The Workload as this kind wants it, from that which every kind would have (pod groups)."""
@@ -195,7 +187,7 @@ class Integration:
 
         Raises: ClassMissing.
         """
-        return []
+        raise NotImplementedError
 
     def claimed(self, job: Obj, workload: Obj) -> list[Action] | None:
         """What makes a Workload that somebody else made its own; None: whoever is its controller owns it."""

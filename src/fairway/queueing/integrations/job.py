@@ -202,15 +202,15 @@ def terminal_indexes(texts: Sequence[str], completions: int) -> int:
     """How many indexes below `completions` the interval lists (`0-2,5`) name, each counted once."""
     intervals = []
     for text in texts:
-        for part in text.split(",") if text else ():
+        for part in text.split(","):
             first, _, last = part.partition("-")
             begin, end = natural(first), natural(last or first)
             if begin is not None and end is not None:
                 intervals.append((begin, min(end, completions - 1)))
-    count, counted = 0, -1
+    count, end = 0, 0
     for first_index, last_index in sorted(intervals):
-        start = max(first_index, counted + 1)
+        start = max(first_index, end)
         if start <= last_index:
-            count += last_index - start + 1
-            counted = last_index
+            end = last_index + 1
+            count += end - start
     return count

@@ -84,7 +84,7 @@ class LeaderWorkerSet(ServingSet):
         meta = {
             field: {k: v for k, v in found.items() if k == LWS_NAME or not k.startswith(_PREFIX)}
             for field in ("labels", "annotations")
-            if (found := meta_of(template).get(field) if "metadata" in template else None)
+            if (found := meta_of(template).get(field))
         }
         return {**made, "template": {"metadata": meta, **made["template"]}} if meta else made
 
@@ -189,7 +189,7 @@ def _groups(job: Obj) -> int:
     surge = rollout.get("maxSurge")
     status = status_of(job)
     is_surging = isinstance(surge, int) and surge > 0 and (status.get("updatedReplicas") or 0) < replicas
-    return max(replicas, int(status.get("replicas") or 0)) if is_surging else replicas
+    return max(replicas, int(status.get("replicas") or replicas)) if is_surging else replicas
 
 
 def _deleted(workload: Obj) -> list[Action]:

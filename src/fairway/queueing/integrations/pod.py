@@ -82,9 +82,6 @@ class Pod(Integration):
     def workload_name(self, job: Obj) -> str | None:
         return group_name(job) or None
 
-    def owners(self, view: View, job: Obj) -> list[Obj]:
-        return members_of(job)[1:] if is_group(job) else []
-
     def shaped(self, job: Obj, workload: Obj) -> Obj:
         return podgroup.shaped(job, workload) if is_group(job) else workload
 

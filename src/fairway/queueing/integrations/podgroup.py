@@ -225,12 +225,11 @@ def _sorted_out(job: Obj, workload: Obj, active: list[Obj], inactive: list[Obj])
         absent += int(count > 0 and not of_role) if is_fast(job) else max(0, count - len(of_role))
         excess.extend(of_role[count:])
         stay.extend(of_role[:count])
-        surplus = min(len(lost), len(lost) + len(of_role) - count)
-        if surplus > 0:
-            lost.sort(key=lambda p: (FINALIZER not in (meta_of(p).get("finalizers") or ()), _age(p)))
-            replaced.extend(lost[len(lost) - surplus :])
-            lost = lost[: len(lost) - surplus]
-        stay.extend(lost)
+        # Of those that are lost so many stay as the role lacks.
+        lost.sort(key=lambda p: (FINALIZER not in (meta_of(p).get("finalizers") or ()), _age(p)))
+        lacks = max(0, count - len(of_role))
+        replaced.extend(lost[lacks:])
+        stay.extend(lost[:lacks])
     return _SortedOut(absent, excess, replaced, stay)
 
 

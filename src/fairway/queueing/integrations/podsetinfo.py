@@ -79,7 +79,7 @@ def _admitted(
         update = next((u for u in check.get("podSetUpdates") or () if u.get("name") == name), None)
         if update is not None:
             try:
-                info = merged(info, _update(update))
+                info = merged(info, _update(info, update))
             except BadPodSets as conflict:
                 raise BadPodSets(f'in admission check "{check.get("name")}": {conflict}') from conflict
     return info
@@ -136,15 +136,15 @@ def _queue_labels(workload: Obj, pod_set: str) -> dict[str, str]:
     return labels
 
 
-def _update(raw: Mapping[str, Any]) -> PodSetInfo:
+def _update(info: PodSetInfo, raw: Mapping[str, Any]) -> PodSetInfo:
     """What an admission check adds."""
-    return PodSetInfo(
-        name=raw.get("name") or "main",
-        count=0,
+    return replace(
+        info,
         annotations=raw.get("annotations") or {},
         labels=raw.get("labels") or {},
         node_selector=raw.get("nodeSelector") or {},
         tolerations=raw.get("tolerations") or (),
+        gates=(),
     )
 
 

@@ -68,7 +68,7 @@ def priority_change(view: View, job: Obj, workload: Obj, custom: str | None) -> 
     changed.pop("priorityClassRef", None)
     if found.ref is not None:
         changed["priorityClassRef"] = found.ref
-    return None if changed == spec else changed
+    return changed
 
 
 def _of_pod_sets(pod_sets: Sequence[dict[str, Any]]) -> str:

@@ -86,7 +86,6 @@ class RayJob(RayIntegration):
 
     name, gk, api_version = "ray.io/rayjob", "RayJob.ray.io", "ray.io/v1"
     cluster_path = ("spec", "rayClusterSpec")
-    watches = ("RayCluster.ray.io",)
 
     def sets_of(self, job: Obj) -> list[TemplateSet]:
         sets = super().sets_of(job)

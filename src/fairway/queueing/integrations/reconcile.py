@@ -113,13 +113,13 @@ def managed_ancestor(kueue: Kueue, job: Obj) -> Obj | None:
     for _ in range(_MAX_OWNERS):
         reference = controller_of(current)
         if reference is None:
-            break
+            return top
         gk = group_kind(reference["apiVersion"], reference["kind"])
         if gk not in kueue.integrations and gk not in _PASSED_THROUGH:
-            break
+            return top
         parent = kueue.view.get(Key(gk, namespace_of(job), reference["name"]))
         if parent is None or meta_of(parent).get("uid") != reference["uid"]:
-            break
+            return top
         if gk in kueue.integrations and (kueue.settings.manages_without_queue_name or queue_name(parent)):
             top = parent
         current = parent
@@ -201,8 +201,6 @@ class _Turn:
                 return self._without_workload()
         except ClassMissing as missing:
             return self._class_missing(missing)
-        except FlavorMissing:
-            return JobDecision(is_blocked=True)
         return self._with_workload(workload)
 
     def _with_workload(self, workload: Obj) -> JobDecision:
@@ -334,7 +332,6 @@ class _Turn:
 
     def _synced(self, workload: Obj) -> list[Action]:
         """The admission gate and the priority of the job, where they changed."""
-        actions: list[Action] = []
         if self.settings.gates.admission_gated_by:
             gate = annotations_of(self.job).get(ADMISSION_GATED_BY) or ""
             if gate != (annotations_of(workload).get(ADMISSION_GATED_BY) or ""):
@@ -346,7 +343,7 @@ class _Turn:
                 ]
         spec = priority_change(self.view, self.job, workload, self.kind.priority_class(self.view, self.job))
         if spec is None:
-            return actions
+            return []
         text = f"Updated workload priority class: {workload_key(workload)}"
         return [Replace({**workload, "spec": spec}), self.kind.told(self.job, "UpdatedWorkload", text)]
 

@@ -122,8 +122,8 @@ def ungated(slices: Sequence[Obj], pods: Sequence[Obj]) -> list[Action]:
     }
     living = [p for p in pods if status_of(p).get("phase") not in ("Succeeded", "Failed")]
     for pod in living:
-        if not is_gated(pod):
-            room[_pod_set(pod)] = room.get(_pod_set(pod), 0) - 1
+        if _pod_set(pod) in room and not is_gated(pod):
+            room[_pod_set(pod)] -= 1
     actions: list[Action] = []
     for pod in sorted((p for p in living if is_gated(p)), key=name_of):
         if room.get(_pod_set(pod), 0) > 0:
