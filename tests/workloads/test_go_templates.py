@@ -100,3 +100,36 @@ def test_hostile_templates_end_soon_and_small(text: str) -> None:
     data = {"metadata": {"annotations": {"long": "x" * 200_000}}}
     with pytest.raises(TemplateError):
         filled({"a": [text]}, data)
+
+
+@pytest.mark.parametrize(
+    ("within", "beyond"),
+    [
+        ("{{" + "1".rjust(4094) + "}}", "{{" + "1".rjust(4095) + "}}"),
+        ("x" * 1_499_999 + "{{ 1 }}", "x" * 1_500_000 + "{{ 1 }}"),
+        ("{{ if 1 }}" * 32 + "1" + "{{ end }}" * 32, "{{ if 1 }}" * 33 + "1" + "{{ end }}" * 33),
+        ("{{ " + "(" * 32 + "1" + ")" * 32 + " }}", "{{ " + "(" * 33 + "1" + ")" * 33 + " }}"),
+    ],
+    ids=["an action", "all of it", "actions in actions", "calls in calls"],
+)
+def test_how_much_is_too_much(within: str, beyond: str) -> None:
+    assert rendered(within, DATA).endswith("1")
+    with pytest.raises(TemplateError, match="more than"):
+        rendered(beyond, DATA)
+
+
+@pytest.mark.parametrize(
+    ("parent", "suffix"), [(53, 10), (54, 10), (60, 31), (60, 32), (32, 31), (31, 32), (1, 63)]
+)
+def test_a_childs_name_at_its_bounds(parent: int, suffix: int) -> None:
+    """As long as a label may be; else the suffix stays behind a digest where both have room, or goes into one."""
+    first, last = "p" * parent, "s" * suffix
+    found = child_name(first, last)
+    if parent + suffix <= 63:
+        assert found == first + last
+    elif suffix <= 31:
+        digest = hashlib.md5(first.encode(), usedforsecurity=False).hexdigest()
+        assert found == first[: 31 - suffix] + digest + last
+    else:
+        digest = hashlib.md5((first + last).encode(), usedforsecurity=False).hexdigest()
+        assert found == first[:31] + digest

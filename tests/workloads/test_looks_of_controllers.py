@@ -359,3 +359,8 @@ def test_what_another_manages_is_left_alone(kind: str) -> None:
         for part in reversed(path):
             given = {part: given}
         assert bool(_looked(kind, {**spec, **given})) is (name == ours), name
+
+
+def test_who_begins_slowly() -> None:
+    """One pod, then two, then four: controllers whose pods could all be refused for one reason."""
+    assert {c.name for c in CONTROLLERS.values() if c.slow_start} == {"daemonset", "job", "replicaset"}

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from fairway.cluster.actions import Create, Emit, Reconciliation
+from fairway.cluster.actions import Create, Delete, Emit, Reconciliation
 from fairway.cluster.store import Store
 from fairway.kube.objects import Obj, key_of
 from fairway.kube.timestamps import parse_rfc3339
+from fairway.workloads import replicaset
 from fairway.workloads.pods import MOST_AT_ONCE, wanted_indexes
 from fairway.workloads.registry import CONTROLLERS
+from fairway.workloads.replicaset import BURST_REPLICAS
 from fairway.workloads.volcanojob import decide as volcano
 from fairway.workloads.volcanojob import gang
 from fairway.workloads.volcanojob.spec import read_job
@@ -216,3 +218,22 @@ def test_pods_that_name_each_other_are_made_few_at_a_time_until_no_pod_could_hol
         assert len(pods) == few
         told = [a.message for a in decided.actions if isinstance(a, Emit) and a.reason == "FailedCreatePod"]
         assert told == ([] if few else ["Error creating: etcdserver: request is too large"])
+
+
+def test_a_replica_set_makes_and_takes_away_so_many_at_a_time() -> None:
+    """With more to do than one look does, it looks again at once."""
+    for replicas, is_more in ((BURST_REPLICAS, False), (BURST_REPLICAS + 1, True)):
+        store = Store(now_us=NOW_US)
+        owner = store.create(obj("apps/v1", "ReplicaSet", {"replicas": replicas, **SELECTED}))
+        looks = [replicaset.reconcile(store, key_of(owner), NOW_US)]
+        made = [action for action in looks[0].actions if isinstance(action, Create)]
+        for pod in made:
+            store.create(pod.obj)
+        if is_more:
+            last = {**made[0].obj, "metadata": {**made[0].obj["metadata"], "name": "one-more"}}
+            store.create(last)
+        store.patch(key_of(owner), {"spec": {"replicas": 0}})
+        looks.append(replicaset.reconcile(store, key_of(owner), NOW_US))
+        gone = [action for action in looks[1].actions if isinstance(action, Delete)]
+        assert (len(made), len(gone)) == (BURST_REPLICAS, BURST_REPLICAS)
+        assert [look.again_at_us for look in looks] == [NOW_US if is_more else None] * 2
