@@ -101,8 +101,7 @@ def vanish(k: Kubelet, name: str) -> None:
     bound = dict(node.unseen)
     for uid in list(node.pods):
         pod = k.pods[uid]
-        if not pod.is_lost:
-            working.lose_running(k, pod)
+        working.lose_running(k, pod)
         stopping.release(k, pod)
         bound[uid] = pod.key
     if bound:
@@ -137,8 +136,6 @@ def crash(k: Kubelet, name: str) -> None:
 
 def _lose(k: Kubelet, pod: PodState) -> None:
     """Everything of this pod on the machine is dead; nobody has noticed yet."""
-    if pod.is_lost:
-        return
     working.lose_running(k, pod)
     pod.is_lost = True
     pod.is_stopping = False
