@@ -779,6 +779,22 @@ def switched_off() -> Iterator[str]:
     for at_s, name in ((405, "o"), (420, "o"), (421, "o"), (422, "nobody")):
         faults.recover_node(world.twin, name, at(at_s))
     yield from world.until(460)
+    # Less notice than critical pods are to have; a critical pod that goes before its turn, and one whose machine does.
+    for name in ("q", "r"):
+        hook = {"preStop": {"sleep": {"seconds": 3}}}
+        made = [pod(f"{name}-hook", container("c", lifecycle=hook), says={"run-time": "forever"})]
+        made += [
+            pod(f"{name}-{i}", container("c"), priority=2_000_000_000, says=says, **grace) for i in range(2)
+        ]
+        for one in made:
+            one["spec"]["nodeName"] = name
+        world.apply(node(name), *made)
+    yield from world.until(470)
+    faults.shut_down_node(world.twin, "q", at(480), grace_us=5 * S, critical_us=10 * S)
+    faults.shut_down_node(world.twin, "r", at(480), grace_us=30 * S, critical_us=10 * S)
+    faults.delete_pod(world.twin, Key("Pod", "default", "r-0"), at(485), grace_s=0)
+    faults.fail_node(world.twin, "r", at(490))
+    yield from world.until(505)
     yield from world.ends()
 
 

@@ -223,10 +223,12 @@ def _restart_after_boot(k: Kubelet, pod: PodState, node: NodeState) -> None:
         if state.state == TERMINATED and (i < plan.init_count or _may_run_again(pod, i)):
             state.last, state.end = state.end, None
             state.state = WAITING
-            state.reason, state.message = ("PodInitializing" if plan.init_count else "ContainerCreating"), ""
-            if i >= plan.init_count > 0:
-                # It waits for init containers as one that never ran; that it did is counted here.
-                state.started_us, state.restarts = NO_TIME, state.restarts + 1
+        if state.state != WAITING:
+            continue
+        state.reason, state.message = ("PodInitializing" if plan.init_count else "ContainerCreating"), ""
+        if i >= plan.init_count > 0 and state.started_us != NO_TIME:
+            # It waits for init containers as one that never ran; that it did is counted here.
+            state.started_us, state.restarts = NO_TIME, state.restarts + 1
     if plan.deadline_us is not None:
         pod.deadline_ticket = k.loop.at(pod.start_us + plan.deadline_us, k.h_deadline, pod.uid)
     pod.ip = ""
