@@ -109,6 +109,40 @@ def test_a_fork_gives_out_for_itself() -> None:
     assert notes(other, "b")["gpu-index"] == notes(twin, "x")["gpu-index"] == "4,5,6,7"
 
 
+def test_each_container_has_its_own_cpus_told_by_name() -> None:
+    two = pod("p", "8", 1)
+    (one,) = two["spec"]["containers"]
+    asks = {"cpu": "4", "memory": "1Gi"}
+    two["spec"]["containers"] = [
+        one,
+        {"name": "a", "image": "i", "resources": {"limits": asks, "requests": asks}},
+    ]
+    found = notes(world(node({**GUIDE, "topologyManagerPolicy": "none"}), two), "p")
+    assert [part.partition("=")[0] for part in found["cpus"].split(";")] == ["a", "c"]
+
+
+def test_a_kubelet_that_starts_anew_knows_what_it_gave() -> None:
+    """And has it back when the pod that it found goes."""
+    before = world(node(GUIDE), pod("a", "24", 4, run="60s"))
+    store = before.store.fork()
+    twin = Twin(
+        seed=1,
+        latency=latency_named("zero"),
+        components=standard_components(),
+        start_us=store.now_us,
+        store=store,
+    )
+    twin.run_for(SECOND_US)
+    twin.apply([pod("b", "24", 4), pod("wide", "24", 4)])
+    twin.run_for(SECOND_US)
+    assert notes(twin, "b")["gpu-index"] == "4,5,6,7"
+    assert fate(twin, "wide")[0] == "Failed"
+    twin.run_for(60 * SECOND_US)
+    twin.apply([pod("c", "24", 4)])
+    twin.run_for(SECOND_US)
+    assert notes(twin, "c")["gpu-index"] == "0,1,2,3"
+
+
 def test_shared_containers_take_no_cpus_and_half_cores_are_refused() -> None:
     full = {**GUIDE, "cpuManagerPolicyOptions": {"full-pcpus-only": "true"}, "topologyManagerPolicy": "none"}
     twin = world(node(full), pod("burst", "500m"), pod("odd", "3"))

@@ -277,3 +277,52 @@ def test_pods_that_are_over_are_not_begun_when_their_node_comes() -> None:
     store.delete(Key("Pod", "default", "waits"), grace_s=0)
     world.twin.wake()
     assert world.at(17).seen("waits") == "gone"
+
+
+def test_what_goes_in_the_moment_in_which_its_node_is_back_is_not_gone_on_with() -> None:
+    """Nobody has told the kubelet: it looks at what is there. A pod of the same name is another pod."""
+    for down in (faults.partition_node, faults.fail_node):
+        runs = [pod(name, container("c", "sleep 900"), restartPolicy="Always") for name in ("p", "q")]
+        world = World(*runs).at(1)
+        down(world.twin, "n", world.us(2))
+        world.at(3)
+        late = [pod(name, container("c", "sleep 900")) for name in ("x", "y")]
+        world.twin.apply(late)
+        world.at(20)
+        store = world.twin.store
+        for name in ("p", "q", "x", "y"):
+            store.delete(Key("Pod", "default", name), grace_s=0)
+        fresh = [store.create(one)["metadata"]["uid"] for one in (runs[1], late[1])]
+        faults.recover_node(world.twin, "n", world.us(20))
+        world.at(21)
+        assert sorted(world.kubelet.pods) == sorted(fresh)
+        assert [world.seen(name) for name in ("p", "q", "x", "y")] == [
+            *("gone", "Running 1/1 c=run", "gone", "Running 1/1 c=run"),
+        ]
+
+
+def test_a_pod_that_goes_unseen_is_forgotten() -> None:
+    world = World().at(1)
+    faults.partition_node(world.twin, "n", world.us(2))
+    world.at(3)
+    world.twin.apply([pod(name, container("c", "sleep 9")) for name in ("p", "q")])
+    world.at(4)
+    gone = world.need()["metadata"]["uid"]
+    world.delete(grace_s=0)
+    world.at(5)
+    assert len(world.kubelet.nodes["n"].unseen) == 1 and gone not in world.kubelet.nodes["n"].unseen
+
+
+def test_a_node_that_loses_a_resource_has_shrunk() -> None:
+    world = World(nodes=[node(more={"x.io/y": "1"})]).at(1)
+    state = world.kubelet.nodes["n"]
+    for allocatable, is_shrunk in (
+        ({"cpu": "8", "memory": "64Gi", "pods": "110", "x.io/y": "1", "x.io/z": "1"}, False),
+        ({"cpu": "8", "memory": "64Gi", "pods": "110", "x.io/y": "1"}, True),
+    ):
+        world.twin.store.set_status(
+            Key("Node", "", "n"), {**world.node()["status"], "allocatable": allocatable}
+        )
+        world.twin.wake()
+        world.at(2 + is_shrunk)
+        assert state.is_shrunk is is_shrunk

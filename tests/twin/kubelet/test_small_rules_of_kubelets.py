@@ -383,6 +383,37 @@ ORDER = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("had", "wanted", "grows"),
+    [
+        ({"memory": "1Gi"}, {"memory": "512Mi"}, False),
+        ({"memory": "1Gi"}, {"memory": "1Gi", "cpu": "1m"}, True),
+        ({"cpu": "1m"}, {"memory": "1"}, True),
+        ({"cpu": "1m"}, {}, False),
+        ({"cpu": "1", "memory": "1Gi"}, {"cpu": "2", "memory": "512Mi"}, True),
+        ({"cpu": "1", "memory": "1Gi"}, {"cpu": "500m", "memory": "2Gi"}, True),
+        ({"cpu": "1", "x.io/y": "1"}, {"cpu": "1", "x.io/y": "2"}, False),
+    ],
+)
+def test_who_grows(had: Obj, wanted: Obj, grows: bool) -> None:
+    before, after = ({"containers": [{"resources": {"requests": asks}}]} for asks in (had, wanted))
+    state = PodState("u", P, "n", plan_of(before), 0)
+    assert resizing._order(state, {"spec": after, "status": {}}, plan_of(after))[0] is grows
+
+
+@pytest.mark.parametrize(("cpu", "fits"), [("3", True), ("3001m", False)])
+def test_what_others_have_is_counted_whole_where_it_had_none_of_it(cpu: str, fits: bool) -> None:
+    def asks(**amounts: str) -> Obj:
+        return container("c", "sleep 900", resources={"requests": {"memory": "1Gi", **amounts}})
+
+    world = World(pod("p", asks(), meta={"generation": 1}), pod("q", asks(cpu="5"))).at(1)
+    world.twin.store.patch(P, {"spec": {"containers": [asks(cpu=cpu)]}})
+    world.twin.wake()
+    world.at(2)
+    assert world.condition("PodResizePending") == (("", "") if fits else ("True", "Deferred"))
+    assert world.kubelet.nodes["n"].used["cpu"] == (8000 if fits else 5000)
+
+
 def test_in_which_order_wishes_are_looked_at() -> None:
     """What asks for no more, by priority (none: 0), Guaranteed ones, who waits longest, who has not waited yet."""
     found = [resizing._order(state, obj, plan_of(obj["spec"])) for obj, state in ORDER]

@@ -557,7 +557,8 @@ def broken_stack() -> Iterator[str]:
     world.apply(pod("nobodys", container("c", "sleep 5"), runtimeClassName="other"))
     for name, image in (("old", "cuda:11.0"), ("new", "cuda:13.0"), ("unsaid", "app")):
         made = {**container("c", "sleep 5", resources=gpu), "image": image}
-        world.apply(pod(name, made), pod(f"{name}-cpu", {**made, "resources": {}}))
+        saves = {"checkpoint-interval": "1s"}
+        world.apply(pod(name, made, says=saves), pod(f"{name}-cpu", {**made, "resources": {}}))
     yield from world.until(45)
     world.patch("n", {"metadata": {"annotations": {"fairway.dev/gpu-fault": None}}}, "Node")
     yield from world.until(90)

@@ -210,8 +210,7 @@ def plan_of(spec: dict[str, Any]) -> PodPlan:
             ON_FAILURE if is_init and policy == ALWAYS else policy
         )
         plans.append(_container(container, own_policy, is_init=is_init, is_sidecar=is_sidecar))
-        kind = _kind(own_policy, is_init=is_init, is_sidecar=is_sidecar)
-        behaviours.append(behaviour_of(container, kind, (), is_init=is_init))
+        behaviours.append(behaviour_of(container, own_policy, (), is_init=is_init))
     deadline = spec.get("activeDeadlineSeconds")
     grace = spec.get("terminationGracePeriodSeconds")
     gates = tuple(g.get("conditionType", "") for g in spec.get("readinessGates") or ())
@@ -243,17 +242,11 @@ def annotated(plan: PodPlan, spec: dict[str, Any], words: Said) -> PodPlan:
     for i, container in enumerate(raw):
         of = plan.containers[i]
         try:
-            kind = _kind(of.restarts, is_init=of.is_init, is_sidecar=of.is_sidecar)
-            behaviours.append(behaviour_of(container, kind, words, is_init=of.is_init))
+            behaviours.append(behaviour_of(container, of.restarts, words, is_init=of.is_init))
         except BehaviourError as wrong:
             problem = wrong
             behaviours.append(plan.behaviours[i])
     return plan.behaving(tuple(behaviours), problem)
-
-
-def _kind(policy: str, *, is_init: bool, is_sidecar: bool) -> str:
-    """The restart policy that says how a container behaves by default."""
-    return (ALWAYS if is_sidecar else NEVER) if is_init else policy
 
 
 def _admission_order(request: tuple[str, int]) -> tuple[int, str]:
