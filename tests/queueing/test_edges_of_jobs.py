@@ -323,6 +323,15 @@ def test_a_group_and_a_pod_answer_apart() -> None:
     assert POD.is_equivalent(group, [{"name": "r", "count": 0}], []) is False
 
 
+def test_of_a_group_each_pod_is_started_and_stopped_for_itself() -> None:
+    """Whoever runs already, or goes, is passed over; the next one is not."""
+    group = _group(pod("a"), pod("b", gated=True), pod("c", going=True, node="n"), pod("d", "Running"))
+    started = POD.start(STORE, group, [PodSetInfo("r", 4)], "go")
+    assert [a.obj["metadata"]["name"] for a in started if isinstance(a, Replace)] == ["b"]
+    stopped = POD.stop(STORE, group, None, "R", "m")
+    assert [a.key.name for a in stopped if isinstance(a, Delete)] == ["a", "d"]
+
+
 @pytest.mark.parametrize("topologies", [True, False])
 def test_a_pod_is_held_and_let_go(topologies: bool) -> None:
     kind = Pod() if topologies else Pod(gates_from(_NO_TOPOLOGIES)[0])
@@ -331,6 +340,7 @@ def test_a_pod_is_held_and_let_go(topologies: bool) -> None:
     gates = [f"{K}admission", *([f"{K}topology"] if topologies else [])]
     assert [g["name"] for g in held["spec"]["schedulingGates"]] == gates
     assert kind.with_suspend(held, False) is held
+    assert {**held["spec"], "schedulingGates": []} == {**free["spec"], "schedulingGates": []}
     info = PodSetInfo("main", 1, node_selector={"p": "q"})
     let_go = kind.with_infos(held, [info])
     assert let_go["spec"]["nodeSelector"] == {"p": "q"} and "schedulingGates" not in let_go["spec"]
@@ -342,6 +352,8 @@ def test_a_fast_group_has_the_size_it_says_or_one() -> None:
     for total, want in (("3", 3), ("", 1), ("x", 1)):
         (found,) = podgroup.pod_sets(POD, _group(pod("a", total=total, **fast)))
         assert (found["name"], found["count"]) == ("r", want)
+    two = _group(pod("a", "Failed", role="s", **fast), pod("b", **fast), pod("c", role="t", **fast))
+    assert [(ps["name"], ps["count"]) for ps in podgroup.pod_sets(POD, two)] == [("r", 2)]
     lost = _group(pod("a", "Failed", total="1", **fast))
     workload: Obj = {
         "metadata": {"name": "g", "namespace": "ns", "uid": "g", "ownerReferences": [{"uid": "uid-a"}]}
@@ -469,6 +481,9 @@ def test_classes_that_say_no_value() -> None:
         said = {} if value is None else {"value": value}
         view.load({**group, "metadata": {"name": name}, "globalDefault": True, **said})
         assert priority_of(view, _job(), [], None).value == want
+    view.load({**group, "metadata": {"name": "z"}, "globalDefault": True, "value": 0})
+    (ref, value) = priority_of(view, _job(), [], None)
+    assert ref is not None and (ref["name"], value) == ("d", 0)
     view.load({**group, "metadata": {"name": "e"}, "globalDefault": True, "value": -3})
     assert priority_of(view, _job(), [], None).value == -3
 

@@ -112,7 +112,7 @@ class Pod(Integration):
         if not is_group(job):
             return None
         room = {ps["name"]: ps["count"] for ps in others}
-        return all(room.get(ps["name"], -1) >= ps["count"] for ps in mine)
+        return all(ps["name"] in room and room[ps["name"]] >= ps["count"] for ps in mine)
 
     # How it is
 
