@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from karpenterworlds import (
     NOW_US,
     ZONES,
@@ -48,6 +49,7 @@ from fairway.provisioning.karpenter.nodeclaims import (
 from fairway.provisioning.karpenter.nodepools import Budget, by_weight, duration_us, node_pool, to_v1
 from fairway.provisioning.karpenter.packing import Options, Results
 from fairway.provisioning.karpenter.planned import MAX_INSTANCE_TYPES, PlannedClaim
+from fairway.provisioning.karpenter.podfacts import Shapes
 from fairway.provisioning.karpenter.requirement import one_of
 from fairway.provisioning.karpenter.statenode import StateNode, effective_taints
 
@@ -462,6 +464,31 @@ def test_what_is_left_of_a_node_once_its_daemons_came() -> None:
     assert ExistingNode(tainted, agents).remaining == {"cpu": 3000, "memory": 15 << 30, "pods": 109}
     bare = StateNode("n", {}, (), {}, {"cpu": 1000})
     assert ExistingNode(bare, agents[:1]).remaining == {"cpu": 0, "pods": 0}
+
+
+@pytest.mark.parametrize(
+    ("available", "holds"),
+    [
+        ({"cpu": 1000, "pods": 1}, True),
+        ({"cpu": 999, "pods": 1}, False),
+        ({"cpu": 1000, "pods": 0}, False),
+        ({"cpu": 1000}, False),
+        ({"pods": 1}, False),
+        ({"cpu": 1000, "pods": 1, "memory": 0}, True),
+        # Source: resources.Fits: where more is taken than there is, nothing fits, whatever it asks for.
+        ({"cpu": 1000, "pods": 1, "memory": -1}, False),
+        ({"cpu": 1000, "pods": 1, "odd/thing": -1}, False),
+    ],
+)
+def test_whom_a_node_holds_by_its_size(available: dict[str, int], holds: bool) -> None:
+    node = ExistingNode(StateNode("n", {}, (), {}, available), ())
+    one = pod("a", container={"resources": {"requests": {"cpu": "1"}}})
+    shape = Shapes().of(one)
+    assert shape.requests == {"cpu": 1000, "pods": 1}
+    assert node.never_holds(shape) is not holds
+    # What a node does not have, not even one of it is there.
+    asks = pod("b", container={"resources": {"requests": {"cpu": "1", "odd/thing": "1"}}})
+    assert node.never_holds(Shapes().of(asks))
 
 
 def test_taints_that_count_before_a_node_is_initialized() -> None:

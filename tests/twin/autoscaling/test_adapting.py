@@ -9,6 +9,8 @@ import pytest
 from scalingworld import World, deployment, node
 
 from fairway.autoscaling.load.reading import read_load
+from fairway.autoscaling.source import MetricsError
+from fairway.kube.labelparsing import parse_selector
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import MINUTE_US
 from fairway.twin.autoscaling.adapting import (
@@ -21,7 +23,7 @@ from fairway.twin.autoscaling.adapting import (
 )
 from fairway.twin.autoscaling.component import Autoscaling
 from fairway.twin.latency import NONE
-from fairway.twin.twin import Twin
+from fairway.twin.twin import EPOCH_US, Twin
 
 RATE = """
 rules:
@@ -196,6 +198,96 @@ def test_rules_that_rename_nothing_and_those_of_every_namespace() -> None:
     assert room.measured.external("b", "length", None) == [6000]
     front = {"kind": "Service", "name": "front"}
     assert room.measured.of_object("a", "hits_total", front, None) == 7000
+
+
+OBJECTS = """
+rules:
+- seriesQuery: 'rps{service!=""}'
+  resources: {template: <<.Resource>>}
+  metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)
+- seriesQuery: 'rps{pod!=""}'
+  resources: {template: <<.Resource>>}
+  metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)
+- {seriesQuery: 'queue', metricsQuery: 'sum(<<.Series>>{<<.LabelMatchers>>}) by (kind)'}
+- {seriesQuery: 'broken', resources: {template: <<.Resource>>}, metricsQuery: 'sum('}
+externalRules:
+- {seriesQuery: rps, resources: {namespaced: false}, metricsQuery: 'sum(<<.Series>>{<<.LabelMatchers>>}) by (tier)'}
+- {seriesQuery: 'rps + 1', metricsQuery: 'vector(1)', name: {as: sums}}
+- {seriesQuery: 'rps{', metricsQuery: 'vector(1)', name: {as: halves}}
+"""
+RPS = (
+    ("a", {"service": "front", "tier": "one"}, 1),
+    ("a", {"service": "back", "tier": "two"}, 2),
+    ("b", {"service": "front", "tier": "two"}, 4),
+    ("a", {"pod": "p", "tier": "one"}, 8),
+    ("b", {"pod": "p"}, 16),
+)
+
+
+def adapted(*more: dict[str, Any]) -> Autoscaling:
+    series = [{"name": "rps", "namespace": n, "labels": labels, "value": v} for n, labels, v in RPS]
+    series += [{"name": "broken", "labels": {"service": "x"}, "value": 1}, *more]
+    twin = Twin(latency=NONE, components=[Autoscaling(read_load({"series": series}))])
+    twin.apply([adapter(OBJECTS)])
+    twin.run_for(MINUTE_US)
+    room = twin.component("autoscaling")
+    assert isinstance(room, Autoscaling)
+    return room
+
+
+@pytest.mark.parametrize(
+    ("resource", "namespace", "names", "chosen", "found"),
+    [
+        ("services", "a", ("front",), "", {"front": 1}),
+        ("services", "a", ("front", "back"), "", {"back": 2, "front": 1}),
+        ("services", "a", (), "", {"back": 2, "front": 1}),
+        ("services", "b", ("front", "back"), "", {"front": 4}),
+        ("services", "c", ("front",), "", {}),
+        ("services", "a", ("front", "back"), "tier=two", {"back": 2}),
+        ("services", "a", ("front", "back"), "tier!=two", {"front": 1}),
+        ("services", "a", ("front", "back"), "tier in (one,three)", {"front": 1}),
+        ("services", "a", ("front", "back"), "tier notin (one,three)", {"back": 2}),
+        ("services", "a", ("front", "back"), "tier", {"back": 2, "front": 1}),
+        ("services", "a", ("front", "back"), "!tier", {}),
+        ("pods", "a", ("p", "q"), "", {"p": 8}),
+        ("pods", "b", ("p",), "tier", {}),
+        ("pods", "b", ("p",), "!tier", {"p": 16}),
+        # Of namespaces themselves none is asked for but by name, and whatever is in them counts.
+        ("namespaces", "a", ("b",), "", {"b": 20}),
+        ("namespaces", "", (), "", {"a": 11, "b": 20}),
+        ("deployments.apps", "a", ("front",), "", None),
+    ],
+)
+def test_objects_of_a_kind_in_a_namespace_by_name_and_selector(
+    resource: str, namespace: str, names: tuple[str, ...], chosen: str, found: dict[str, int] | None
+) -> None:
+    selector = parse_selector(chosen) if chosen else None
+    told = adapted().adapter.of_resource(resource, namespace, "rps", names, selector)
+    got = None if told is None else {name: one.milli // 1000 for name, one in told.items()}
+    assert got == found
+    assert adapted().adapter.of_resource(resource, namespace, "lag", names, selector) is None
+
+
+def test_external_ones_have_every_element_and_odd_rules_give_none() -> None:
+    room = adapted()
+    told = room.adapter.external("a", "rps", None) or []
+    assert sorted((dict(one.labels).get("tier", ""), one.milli) for one in told) == [
+        *(("", 16_000), ("one", 9000), ("two", 6000)),
+    ]
+    told = room.adapter.external("a", "rps", parse_selector("tier=one")) or []
+    assert [(one.labels, one.milli) for one in told] == [((("tier", "one"),), 9000)]
+    for name in ("sums", "halves", "queue"):
+        assert room.adapter.external("a", name, None) is None
+    assert room.adapter.names(of_objects=False) == ["rps"]
+    assert room.adapter.names(of_objects=True) == [
+        *("namespaces/rps", "pods/rps", "services/broken", "services/rps"),
+    ]
+    with pytest.raises(MetricsError, match="Internal error occurred: unable to fetch metrics"):
+        room.adapter.of_resource("services", "a", "broken", ("x",), None)
+    # Steps of what it goes by end what it says.
+    stepping = {"name": "rps", "namespace": "a", "labels": {"service": "step"}, "value": "0s:1,5m:2"}
+    (one,) = (adapted(stepping).adapter.of_resource("services", "a", "rps", ("step",), None) or {}).values()
+    assert (one.milli, one.until_us) == (1000, EPOCH_US + 5 * MINUTE_US)
 
 
 @pytest.mark.parametrize(

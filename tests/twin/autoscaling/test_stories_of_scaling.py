@@ -291,16 +291,19 @@ def _requests(value: str, name: str = "concurrency", about: str = "model") -> di
 
 def to_zero_and_back() -> Iterator[str]:
     """Requests that end, come, surge, and end; pods that come, and one that is not ready."""
-    world = World({"series": [_requests("0s:50,60s:0,200s:40,230s:900,260s:0")]}, *revision(), serving("a"))
+    world = World(
+        {"series": [_requests("0s:50,60s:0,201s:40,231s:900,260s:0,601s:1")]}, *revision(), serving("a")
+    )
     yield from world.until(3)
     yield from world.ready("a").until(150)
-    yield from world.delete("Pod", "a").until(201)
+    yield from world.delete("Pod", "a").until(202)
     yield from world.apply(serving("b")).ready("b").until(231)
     yield from world.apply(*(serving(f"c{i}") for i in range(4))).ready("c0", "c1", "c2").until(240)
     yield from world.ready("c1", phase="Failed").until(420)
-    for name in ("b", "c0", "c1", "c2", "c3"):
+    for name in ("c0", "c1", "c2", "c3"):
         world.delete("Pod", name)
     yield from world.until(520)
+    yield from world.delete("Pod", "b").until(640)
     yield from world.rest()
 
 
@@ -364,7 +367,7 @@ def settings_of_all() -> Iterator[str]:
     yield from world.apply(config).until(100)
     for data in (
         {"stable-window": "nonsense"},
-        {"max-scale": "2", "container-concurrency-target-default": None},
+        {"max-scale": "2"},
     ):
         key = Key("ConfigMap", "knative-serving", "config-autoscaler")
         world.twin.store.patch(key, {"data": {"stable-window": None, **data}})

@@ -523,7 +523,7 @@ class ClusterAutoscaler:
         options, interval_us = self.plan.options, self.plan.options.scan_interval_us
         shrinkable = {g.name for g in groups if self.targets[g.name] > g.least}
         times = [
-            self.since_us[r.node] + (options.unneeded_us if ready.get(r.node, True) else options.unready_us)
+            self.since_us[r.node] + (options.unneeded_us if ready[r.node] else options.unready_us)
             for r in found
             if r.group in shrinkable and r.node not in self.removals.going
         ]

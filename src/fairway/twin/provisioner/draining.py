@@ -45,10 +45,12 @@ def drain(host: Host, node: str, until_us: int | None = None) -> Drained:
     found = (host.store.get(key) for key in pods_on(host, node))
     pods = [p for p in found if p is not None and _is_waited_for(p, host.loop.now_us)]
     done = Drained(len(pods))
-    overdue = [p for p in pods if until_us is not None and _is_overdue(p, until_us, host.loop.now_us)]
-    late = {meta_of(p)["uid"] for p in overdue}
-    for pod in overdue if until_us is not None else ():
-        _delete(host, pod, max((until_us or 0) - host.loop.now_us, SECOND_US) // SECOND_US, done)
+    late: dict[str, Obj] = {}
+    if until_us is not None:
+        now_us = host.loop.now_us
+        late = {meta_of(p)["uid"]: p for p in pods if _is_overdue(p, until_us, now_us)}
+        for pod in late.values():
+            _delete(host, pod, max(until_us - now_us, SECOND_US) // SECOND_US, done)
     graceful = [p for p in pods if meta_of(p)["uid"] not in late]
     first = min((_tier(p) for p in graceful), default=0)
     for pod in graceful:

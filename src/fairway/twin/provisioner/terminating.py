@@ -83,11 +83,11 @@ class Termination:
     def _tell_drain(self, name: str, look: Drained, until_us: int | None, reason: str) -> None:
         if until_us is not None:
             self.provisioner.tell_both(name, grace_period_expiring(rfc3339(until_us)))
-        for key, grace_s in look.deleted:
-            own = ((self.provisioner.host.store.get(key) or {}).get("spec") or {}).get(
-                "terminationGracePeriodSeconds"
-            ) or 0
-            self.provisioner.tell(key, deleted(rfc3339(until_us or 0), grace_s, int(own)))
+            for key, grace_s in look.deleted:
+                own = ((self.provisioner.host.store.get(key) or {}).get("spec") or {}).get(
+                    "terminationGracePeriodSeconds"
+                ) or 0
+                self.provisioner.tell(key, deleted(rfc3339(until_us), grace_s, int(own)))
         tally, why = self.provisioner.tally, reason or FORCEFUL
         tally.add("karpenter_pods_eviction_requests_total", "200", times=len(look.evicted))
         tally.add("karpenter_pods_drained_total", why, times=len(look.evicted) + len(look.deleted))
