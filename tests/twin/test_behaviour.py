@@ -121,8 +121,31 @@ def test_the_same_container_with_another_use_keeps_everything_else() -> None:
     fields = [name.id for name in names if isinstance(name, ast.Name)]
     assert len(fields) > 20
     assert [name for name in fields if f"other.{name}" not in text] == []
-    words = said({"fairway.dev/run-time": "5m", "fairway.dev/checkpoint-interval": "1m"})
-    marked = behaviour_of({"name": "main"}, "Never", words)
+    notes = {
+        "run-time": "5m",
+        "exit-code": "3",
+        "startup-time": "4s",
+        "out-of-memory-after": "2m",
+        "stop-time": "9s",
+        "stop-exit-code": "7",
+        "checkpoint-interval": "1m",
+        "checkpoint-time": "2s",
+        "restore-time": "3s",
+        "checkpoint-key": "k",
+        **dict.fromkeys(("readiness-fails", "liveness-fails", "startup-fails", "image-pull-fails"), "1s-2s"),
+        "gpu-utilization": "90%",
+        "gpu-memory": "1Gi",
+        "gpu-activity": "serving",
+        "step-time": "800ms",
+        "step-traffic": "all_reduce=1Gi",
+        "image-pull-time": "4s",
+        "cpu-usage": "1",
+        "memory-usage": "2Gi",
+    }
+    words = said({f"fairway.dev/{name}": value for name, value in notes.items()})
+    marked = behaviour_of({"name": "main", "resources": {"limits": {"memory": "1Gi"}}}, "Never", words)
+    plain = behaviour_of({"name": "main"}, "Never", ())
+    assert [name for name in fields if getattr(marked, name) == getattr(plain, name)] == []
     copy = using(marked, ((0, 5),), ((0, 6),))
     for name in fields:
         wanted = {"cpu_milli": ((0, 5),), "memory_bytes": ((0, 6),)}.get(name, getattr(marked, name))

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_stories_of_scheduling import TOLD
+from test_stories_of_controllers import TOLD as OF_CONTROLLERS
+from test_stories_of_scheduling import TOLD as OF_SCHEDULING
 from tests.twin.stepwise import Watched
 
 from fairway.compiled import loading
@@ -130,10 +131,13 @@ def test_a_copy_is_whole(story: str) -> None:
         assert of_twins(twin) == []
 
 
-def test_a_copy_is_whole_at_each_moment_of_scheduling(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("stories", [OF_CONTROLLERS, OF_SCHEDULING], ids=["controllers", "scheduling"])
+def test_a_copy_is_whole_at_each_moment(
+    stories: tuple[Callable[[], Iterator[str]], ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = set()
     monkeypatch.setattr(Watched, "seen_by", [lambda twin: found.update(of_twins(twin))])
-    for story in TOLD:
+    for story in stories:
         list(story())
     assert found == set()
 

@@ -22,6 +22,7 @@ from fairway.scheduling.profile import DEFAULT_PROFILE
 from fairway.twin import extendercalls
 from fairway.twin.extendercalls import _connection, call
 from fairway.twin.latency import NONE
+from fairway.twin.scheduler import SchedulerComponent
 from fairway.twin.standard import standard_components
 from fairway.twin.twin import Twin
 
@@ -222,6 +223,17 @@ def test_it_is_really_called() -> None:
     assert (path, kind) == ("/scheduler/filter", "application/json")
     assert sorted(sent["nodenames"]) == ["n0", "n1", "n2"]
     assert sent["pod"]["metadata"]["name"] == "p"
+
+
+def test_a_scheduler_calls_those_of_its_profile() -> None:
+    with served(b'{"NodeNames": ["n1"]}') as (url, got):
+        asks = Extender(url, filter_verb="filter", caches_nodes=True)
+        twin = Twin(
+            latency=NONE, components=[SchedulerComponent((replace(DEFAULT_PROFILE, extenders=(asks,)),))]
+        )
+        twin.apply([node(f"n{i}") for i in range(3)])
+        assert placed(twin, pod("p"), pod("q")) == ["n1", "n1"]
+        assert [sent["pod"]["metadata"]["name"] for _, _, sent in got] == ["p", "q"]
 
 
 def test_calls_fail_in_the_words_of_the_client() -> None:

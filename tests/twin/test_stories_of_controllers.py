@@ -13,13 +13,16 @@ import pytest
 from tests.histories import check_history
 from tests.twin.stepwise import STORIES, Watched
 
+from fairway.cluster.actions import Create, Emit, Patch, Reconciliation, View
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US
 from fairway.twin.components import Component
+from fairway.twin.controllers import Controllers
 from fairway.twin.distributions import constant
 from fairway.twin.latency import NONE
 from fairway.twin.nodelifecycle import NodeLifecycle
 from fairway.twin.twin import EPOCH_US, Twin
+from fairway.workloads.controller import Controller
 
 S = SECOND_US
 REGION, ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
@@ -233,8 +236,58 @@ def cordoned() -> Iterator[str]:
     yield from world.said()
 
 
+def configured(name: str, **data: str) -> Obj:
+    meta = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+
+
+def _copies(view: View, key: Key, now_us: int) -> Reconciliation:
+    """Three copies of each, and one without a name of what is odd; what has them is looked at every ten seconds."""
+    obj = view.get(key)
+    if obj is None or key.name.startswith("copy"):
+        return Reconciliation()
+    names = [f"copy-{i}-of-{key.name}" for i in range(3)]
+    there = [view.get(Key("ConfigMap", "default", name)) for name in names]
+    if all(there):
+        noted = (Emit(key, "Normal", "Copied", f"{len(names)} copies", "copier"),)
+        return Reconciliation(noted, again_at_us=None if "once" in obj["data"] else now_us + 10 * S)
+    nameless: Obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default"}}
+    odd = (Create(nameless),) if "odd" in obj["data"] else ()
+    made = [Create(configured(n)) for n, found in zip(names, there, strict=True) if found is None]
+    return Reconciliation((*made[:1], *odd, *made[1:]))
+
+
+def _refused(_view: View, key: Key, _now_us: int, message: str) -> Reconciliation:
+    return Reconciliation(
+        (Emit(key, "Warning", "Refused", message, "copier"), Patch(key, {"data": {"told": "1"}}))
+    )
+
+
+def copied() -> Iterator[str]:
+    """Ten milliseconds until a look; two requests at once and one in half a second; refusals later every time."""
+    made = Controller(
+        "copier", "ConfigMap", ("ConfigMap",), lambda _view, change: (change.key,), _copies, refused=_refused
+    )
+    world = World(
+        Controllers([made]),
+        controller_reconcile=constant(10_000),
+        api_write=constant(1_000),
+        controller_qps=2,
+        controller_burst=2,
+    )
+    yield from world.apply(configured("a"), configured("b", once="1"), configured("odd", odd="1")).until(3)
+    # It changes while it waits for its requests.
+    yield from world.apply(configured("c", once="1")).until(3.2)
+    yield from world.patch("ConfigMap", "c", {"data": {"x": "1"}}).until(9)
+    yield from world.patch("ConfigMap", "a", {"data": {"x": "1"}}).until(12)
+    yield from world.delete("ConfigMap", "odd").apply(configured("odd", once="1")).until(22)
+    yield from world.patch("ConfigMap", "a", {"data": {"once": "1"}}).until(40)
+    yield from world.said()
+
+
 TOLD: tuple[Callable[[], Iterator[str]], ...] = (
     *(never_heard_from, silent_nodes, zones, large_zones, heard_late, looked_at_always, cordoned),
+    copied,
 )
 
 

@@ -343,8 +343,30 @@ def promises_let_go() -> Iterator[str]:
     yield from native.said()
 
 
+def heard_a_second_later() -> Iterator[str]:
+    """Cycles find pods that are gone or others by now; bindings count before they are heard of."""
+    world = World(node("n", "4"), watch=constant(SECOND_US), scheduler_cycle=constant(100_000))
+    yield from world.apply(pod("a"), pod("b"), pod("c"), pod("d")).until(1.05)
+    world.delete("b").delete("c").apply(pod("c", "2"))
+    yield from world.until(1.35)
+    yield from world.delete("a").until(20)
+    # Two were promised a node by name; who comes later takes it from both.
+    for name in ("low", "lower"):
+        world.apply(pod(name, "0.5", priority=-1)).patch(name, {"metadata": {"finalizers": ["x/y"]}})
+    yield from world.until(22)
+    yield from world.apply(pod("y", "0.4", priority=5)).until(24)
+    yield from world.apply(pod("x", "0.4", priority=5)).until(26)
+    yield from world.apply(pod("z", "1", priority=9)).until(27.15)
+    # When its turn comes, nobody has heard that `z` has what it was promised: it counts once.
+    yield from world.apply(pod("late", "0.2", priority=9)).until(28)
+    for name in ("low", "lower"):
+        world.patch(name, {"metadata": {"finalizers": None}}).delete(name)
+    yield from world.delete("d").until(60)
+    yield from world.said()
+
+
 TOLD: tuple[Callable[[], Iterator[str]], ...] = (
-    *(one_by_one, refusals, preemption, left_alone),
+    *(one_by_one, refusals, preemption, left_alone, heard_a_second_later),
     *(waiting_for_others, short_of_room, given_up, promised, together),
     *(waiting_again, room_for_a_while, promises_let_go),
 )
@@ -406,3 +428,17 @@ def test_what_a_cycle_would_decide_is_told_and_nothing_changed() -> None:
     with pytest.raises(KeyError):
         asked(pod("c"), schedulerName="nobody")
     assert world.twin.store.version == version
+
+
+def test_what_a_cycle_would_decide_where_there_are_no_gangs() -> None:
+    """Of nodes alike the first; one that turns are taken from is taken up where it was left."""
+    world = World(*(node(name) for name in "abcd"))
+    list(world.until(1))
+    part = world.twin.component("default-scheduler")
+    assert isinstance(part, SchedulerComponent)
+    asked = {**pod("p"), "status": {"phase": "Pending"}}
+    asked["metadata"]["uid"] = "u"
+    verdicts = {part.asked(asked) for _ in range(5)}
+    assert len(verdicts) == 1
+    ((verdict, diagnosis),) = verdicts
+    assert isinstance(verdict, Scheduled) and verdict.node == "a" and diagnosis is None

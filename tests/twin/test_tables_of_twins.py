@@ -327,6 +327,7 @@ def test_silence_is_told_once_and_so_is_the_return() -> None:
 def test_how_long_work_takes_and_what_was_achieved_when() -> None:
     assert [wall_us(work, 10, 2) for work in (0, 1, 10, 11, 20, 21)] == [0, 1, 10, 13, 22, 25]
     assert wall_us(15, 0, 2) == wall_us(15, 10, 0) == 15
+    assert (wall_us(3, 1, 2), tuple(work_after(5, 1, 1))) == (7, (3, 2, 2))
     assert work_after(9, 0, 2) == work_after(9, -1, 2) == Work(9, 0, 0)
     achieved = {
         -3: (0, 0, 0),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from fairway.cluster.changes import Change
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import HOUR_US, MINUTE_US, SECOND_US
 from fairway.twin import faults, invariants
+from fairway.twin import twin as twins
 from fairway.twin.components import Host
 from fairway.twin.latency import NONE, latency_named
 from fairway.twin.loop import LoopLimit
@@ -311,6 +314,7 @@ def test_progress_is_told_and_limits_hold() -> None:
     told: list[Progress] = []
     twin.run_for(HOUR_US, progress=told.append)
     assert all(p.events > 0 and p.now_us <= twin.now_us for p in told)
+    assert Twin()._unchecked == 0
 
 
 @pytest.mark.skipif(
@@ -344,6 +348,57 @@ def test_a_run_handles_all_that_is_due_and_no_more_than_its_limit() -> None:
         twin.run(EPOCH_US + 42_000, limit=499)
     assert (twin.run_for(1), twin.run(limit=3_000)) == (1, 3_000)
     assert (twin.now_us, twin.run()) == (EPOCH_US + 45_000, 0)
+
+
+def test_progress_is_told_at_most_five_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that says a tenth more at each look: 20,000 events take a look."""
+    looks = itertools.count()
+    monkeypatch.setattr(time, "perf_counter", lambda: next(looks) / 10)
+    twin = Twin(components=[Ticks()])
+    told: list[Progress] = []
+    twin.run(EPOCH_US + 45_000, progress=told.append)
+    assert told == [Progress(EPOCH_US + 40_000, EPOCH_US + 45_000, 40_000, pytest.approx(0.04 / 0.2))]
+    twin = Twin(components=[Ticks()])
+    twin.run(progress=told.append)
+    assert [p.until_us for p in told] == [EPOCH_US + 45_000, None]
+
+
+@pytest.mark.parametrize(
+    ("number", "apart_us", "stuck"), [(60_000, 0, False), (60_001, 0, True), (70_000, 1, False)]
+)
+def test_a_twin_whose_clock_stands_is_stuck(
+    number: int, apart_us: int, stuck: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(twins, "STUCK_LIMIT", 60_000)
+    twin = Twin()
+    tick = twin.loop.register("test.tick", lambda _: None)
+    for i in range(number):
+        twin.loop.at(twin.now_us + i * apart_us, tick)
+    if stuck:
+        with pytest.raises(LoopLimit, match="60001 events handled; the clock stands at"):
+            twin.run()
+    else:
+        assert twin.run() == number
+
+
+def test_an_interrupt_waits_for_the_end_of_an_event_and_a_second_one_does_not() -> None:
+    twin, seen, before = Twin(), list[str](), signal.getsignal(signal.SIGINT)
+
+    def interrupt(times: int) -> None:
+        for i in range(times):
+            signal.raise_signal(signal.SIGINT)
+            seen.append(f"{i + 1} of {times}")
+
+    pull = twin.loop.register("test.interrupt", interrupt)
+    for at, times in ((1, 1), (2, 0), (3, 2), (4, 0)):
+        twin.loop.at(twin.now_us + at, pull, times)
+    for stands in (1, 3):
+        with pytest.raises(KeyboardInterrupt):
+            twin.run()
+        assert twin.now_us == EPOCH_US + stands and signal.getsignal(signal.SIGINT) is before
+        twin.loop.stopping = False
+    assert seen == ["1 of 1", "1 of 2"]
+    assert twin.run() == 1
 
 
 def test_an_interrupt_stops_between_events_and_the_twin_goes_on() -> None:

@@ -226,9 +226,9 @@ class Feed:
 
     def _rewatch(self) -> None:
         components = self._components
-        watched = {gk for component in components for gk in component.kinds if gk != EVERY_KIND}
+        watched = dict.fromkeys(gk for component in components for gk in component.kinds if gk != EVERY_KIND)
         self._watchers.clear()
-        self._watchers.update({gk: _watching(gk, components) for gk in sorted(watched)})
+        self._watchers.update({gk: _watching(gk, components) for gk in watched})
         self._watch_all = _watching(EVERY_KIND, components)
         patient = [c for c in components if not getattr(c, "skips_pod_status", False)]
         self._watch_pod_status = _watching("Pod", patient)

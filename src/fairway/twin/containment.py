@@ -237,7 +237,7 @@ class Containment:
         at_us = 0
         if self.tries is None or tries < self.tries:
             self._tries[token] = tries + 1
-            at_us = loop.now_us + min(_RETRY_BASE_US << min(tries, 10), _RETRY_MAX_US)
+            at_us = loop.now_us + min(_RETRY_BASE_US << min(tries, _RETRY_MAX_US.bit_length()), _RETRY_MAX_US)
             self._tickets[token] = loop.at(at_us, self._retry, token, CONTROLLERS)
         self._standing[token] = self._standing[token]._replace(next_us=at_us)
 

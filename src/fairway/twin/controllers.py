@@ -338,8 +338,8 @@ class Controllers:
     def _retry(self, item: Item) -> None:
         failures = self._failures.get(item, 0)
         self._failures[item] = failures + 1
-        # 5 ms × 2^18 is beyond the maximum: the exponent need not grow further.
-        delay_us = min(_RETRY_BASE_US << min(failures, 18), _RETRY_MAX_US)
+        # That often doubled it is beyond the maximum: the exponent need not grow further.
+        delay_us = min(_RETRY_BASE_US << min(failures, _RETRY_MAX_US.bit_length()), _RETRY_MAX_US)
         if item not in self._queued:
             self._queue(item, self.host.loop.now_us + delay_us)
 

@@ -183,8 +183,9 @@ def _taken(store: Store, tick: int, breaks: Mapping[_Broken, int | None]) -> _Sn
             gpu = len(gpus)
             if not layout or found.model is None:
                 gpus.append((Device(name, card, model), board, gpu, None))
-            for instance in layout or ():
-                own = str(instance.id_on(found.model)) if found.model is not None else ""
+                continue
+            for instance in layout:
+                own = str(instance.id_on(found.model))
                 device = Device(name, card, model, instance.profile.name, own)
                 places[name, card, instance.start] = len(gpus)
                 gpus.append((device, board, gpu, instance.profile))
@@ -371,16 +372,13 @@ def _give(
 
 def _root(store: Store, pod: Obj) -> tuple[str, str]:
     """The kind and name of its topmost owner."""
-    kind, name, obj = "", "", pod
+    kind, name = "", ""
+    obj: Obj | None = pod
     for _ in range(_DEEPEST):
-        by = controller_of(obj)
-        if by is None:
-            break
-        kind, name = str(by.get("kind")), str(by.get("name"))
-        above = store.by_uid(str(by.get("uid")))
-        if above is None:
-            break
-        obj = above
+        by = None if obj is None else controller_of(obj)
+        if by is not None:
+            kind, name = str(by.get("kind")), str(by.get("name"))
+            obj = store.by_uid(str(by.get("uid")))
     return kind, name
 
 

@@ -65,22 +65,21 @@ def uses_of(row: Working, start_us: int, end_us: int, devices: int, memory_mib: 
     for at, until in zip(steps, [*steps[1:], None], strict=True):
         first = begins + at
         last = end_us if until is None else min(begins + until, end_us)
-        if last <= first:
-            continue
-        yield Use(
-            first,
-            last,
-            code,
-            (_at(levels, at) / 1000 if levels else model.level) * (1.0 if levels else starved),
-            memory_mib=_at(held, at) / MIB if held else model.memory * memory_mib,
-            growth_mib_per_h=activity.leak_mib_per_h,
-            input_stalls=min(activity.input_stalls + (1 - starved) / 2, 0.95),
-            interval_us=behaviour.checkpoint_interval_us if behaviour is not None else 0,
-            dip_us=behaviour.checkpoint_us if behaviour is not None else 0,
-            anchor_us=begins,
-            is_linked=devices > 1,
-            pattern=pattern,
-        )
+        if last > first:
+            yield Use(
+                first,
+                last,
+                code,
+                (_at(levels, at) / 1000 if levels else model.level) * (1.0 if levels else starved),
+                memory_mib=_at(held, at) / MIB if held else model.memory * memory_mib,
+                growth_mib_per_h=activity.leak_mib_per_h,
+                input_stalls=min(activity.input_stalls + (1 - starved) / 2, 0.95),
+                interval_us=behaviour.checkpoint_interval_us if behaviour is not None else 0,
+                dip_us=behaviour.checkpoint_us if behaviour is not None else 0,
+                anchor_us=begins,
+                is_linked=devices > 1,
+                pattern=pattern,
+            )
 
 
 def _at(steps: tuple[tuple[int, int], ...], at_us: int) -> int:

@@ -51,7 +51,7 @@ class PodGarbageCollector:
         """Pods that were told to go before they had a node, and that a finalizer holds."""
         self.out_of_service: dict[str, None] = {}
         """Nodes that were declared dead."""
-        self._ticks_from_us = 0
+        self._ticks_from_us: int
         self._armed_us = NO_TIME
 
     def attach(self, host: Host) -> None:
@@ -137,9 +137,7 @@ class PodGarbageCollector:
     def _collect_ended(self) -> None:
         """The oldest of the ended pods, down to the threshold; evicted ones first. Source: gcTerminated."""
         threshold = self.host.latency.terminated_pod_gc_threshold
-        surplus = len(self.ended) - threshold
-        if threshold <= 0 or surplus <= 0:
-            return
+        surplus = len(self.ended) - threshold if threshold > 0 else 0
         while surplus > 0:
             turn = heappop(self._turns)
             if self.ended.get(turn[2]) == turn:

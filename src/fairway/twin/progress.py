@@ -54,9 +54,9 @@ class Totals:
 
 def wall_us(work_us: int, interval_us: int, save_us: int) -> int:
     """How long it takes to do this much work with a checkpoint after every interval (none at the very end)."""
-    if interval_us <= 0 or work_us <= 0:
+    if interval_us <= 0:
         return work_us
-    return work_us + (-(-work_us // interval_us) - 1) * save_us
+    return work_us + max(-(-work_us // interval_us) - 1, 0) * save_us
 
 
 def work_after(elapsed_us: int, interval_us: int, save_us: int) -> Work:

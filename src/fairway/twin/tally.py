@@ -105,7 +105,4 @@ def _forget_old(seen: _Seen, now_us: int) -> None:
 def _quantiles(seen: _Seen) -> tuple[tuple[float, float], ...]:
     """By nearest rank. Of nothing: NaN, as client_golang has it."""
     values = sorted(value for _, value in seen.recent)
-    last = len(values) - 1
-    return tuple(
-        (q, values[min(max(ceil(q * len(values)) - 1, 0), last)] if values else nan) for q in QUANTILES
-    )
+    return tuple((q, values[max(ceil(q * len(values)) - 1, 0)] if values else nan) for q in QUANTILES)

@@ -433,7 +433,8 @@ class Kueue:
         """When to look again at what just failed: ever later."""
         failures = self._failures.get(item, 0)
         self._failures[item] = failures + 1
-        return self.host.loop.now_us + min(_RETRY_BASE_US << min(failures, 18), _RETRY_MAX_US)
+        doubled_us = _RETRY_BASE_US << min(failures, _RETRY_MAX_US.bit_length())
+        return self.host.loop.now_us + min(doubled_us, _RETRY_MAX_US)
 
     def tell(self, about: Key, type_: str, reason: str, message: str, component: str) -> None:
         """An event, on record too."""

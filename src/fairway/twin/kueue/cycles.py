@@ -205,7 +205,9 @@ class Cycles:
                 return
             cycle_us = self.host.latency.kueue_cycle
             if not cycle_us.is_zero:
-                wait_us = min(_BACKOFF_US << min(self._failures, 10), _BACKOFF_MAX_US)
+                wait_us = min(
+                    _BACKOFF_US << min(self._failures, _BACKOFF_MAX_US.bit_length()), _BACKOFF_MAX_US
+                )
                 self._idle_until_us += wait_us
             self._failures += 1
         self.arm()
@@ -295,10 +297,7 @@ class Cycles:
             self.kueue.tell(key, event.type, event.reason, event.message, ADMISSION)
         if outcome.replaced_slice is not None:
             self._finish_slice(outcome.replaced_slice, workload)
-        if (
-            self.kueue.ledger is not None
-            and backlog.accounts.queues[outcome.head.queue].spec.uses_usage_ordering
-        ):
+        if backlog.accounts.queues[outcome.head.queue].spec.uses_usage_ordering:
             self.kueue.charge(after)
 
     def _with_admission(self, outcome: Outcome, obj: Obj, decided_us: int) -> Obj:
@@ -441,7 +440,7 @@ class Cycles:
         """Schedule a workload with quota again, for its nodes; later every time."""
         tried = self._passes.get(key, 0)
         self._passes[key] = tried + 1
-        delay_us = min(_SECOND_PASS_US << min(tried, 10), _SECOND_PASS_MAX_US)
+        delay_us = min(_SECOND_PASS_US << min(tried, _SECOND_PASS_MAX_US.bit_length()), _SECOND_PASS_MAX_US)
         self.host.loop.at(self.host.loop.now_us + delay_us, self._pass, key, SCHEDULER)
 
     def wants_pass(self, key: str) -> None:
