@@ -23,7 +23,7 @@ from fairway.cluster.actions import Create, Delete, Emit, Patch, SetStatus, perf
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj, gk_of, key_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
-from fairway.workloads import podgroups, registry
+from fairway.workloads import podgroups, registry, resourceclaims
 from fairway.workloads.controller import Controller
 from fairway.workloads.knative import controllers as knative
 from fairway.workloads.leaderworkerset.decide import LWS, revision_of
@@ -31,7 +31,13 @@ from fairway.workloads.volcanojob import controllers as volcanojob
 
 NOW = parse_rfc3339("2026-01-05T08:00:00Z")
 FILES = sorted((Path(__file__).parent / "looks").glob("*.yaml"))
-_CONTROLLERS = (*registry.CONTROLLERS, podgroups.CONTROLLER, *volcanojob.CONTROLLERS, *knative.CONTROLLERS)
+_CONTROLLERS = (
+    *registry.CONTROLLERS,
+    podgroups.CONTROLLER,
+    *resourceclaims.CONTROLLERS,
+    *volcanojob.CONTROLLERS,
+    *knative.CONTROLLERS,
+)
 _OF_NO_NAMESPACE = (
     "Node",
     "Namespace",

@@ -274,3 +274,20 @@ def test_a_refused_claim_is_told_once_for_the_first_entry_without_one() -> None:
     both["spec"]["resourceClaims"].append({"name": "nic", "resourceClaimTemplateName": "late"})
     half = World(template(), both)
     assert told(half) == [("FailedResourceClaimCreation", words.format("nic"))]
+
+
+def test_of_those_who_use_a_claim_only_pods_with_work_look_again() -> None:
+    meta = {"name": "mine", "namespace": "default"}
+    mine = {"apiVersion": V1, "kind": "ResourceClaim", "metadata": meta, "spec": SPEC}
+    world = World(mine, pod("waits", resourceClaimName="mine"))
+    bound = pod("bound", resourceClaimName="mine")
+    bound["spec"]["nodeName"] = "n1"
+    world.create(bound)
+    store = world.store
+    claim = store.set_status(MINE, {"allocation": {"devices": {}}})
+    change = store.log.at(store.version)
+    assert change.obj == claim
+    assert [(controller, key.name) for controller, key in affected(store, change)] == [
+        (PODS, "bound"),
+        (CLAIMS, "mine"),
+    ]

@@ -13,7 +13,7 @@ from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, rfc3339
-from fairway.workloads import adoption, podgroups, podwebhooks
+from fairway.workloads import adoption, claims, podgroups, podwebhooks
 from fairway.workloads.cronjob import decide as cronjob
 from fairway.workloads.deployment import revisions, rolling, rollout, scaling, sets
 from fairway.workloads.disruption import budget as budgets
@@ -970,3 +970,21 @@ def test_who_takes_an_orphan(
         (orphan, None, DELETED, False),
     ):
         assert bool(adoption.map_pod(store, Change(1, type_, key, obj, old))) == looks
+
+
+def test_what_is_claimed_comes_by_name_and_has_this_controller() -> None:
+    store = Store()
+    owner = put(store, replica_set(3))
+    ref = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": owner["metadata"]["uid"]}
+    other = {**ref, "name": "x", "uid": "x", "controller": True}
+    for name, references in (
+        ("c", [{**ref, "controller": True}]),
+        ("a", []),
+        ("b", [other, ref]),
+        ("d", [ref, {**ref, "controller": True}]),
+        ("e", [ref]),
+    ):
+        put(store, pod(name, labels={"app": "a"}, ownerReferences=references))
+    found = claims.claim(store, owner, "apps/v1", "ReplicaSet")
+    assert [p["metadata"]["name"] for p in found.objects] == ["a", "c", "d", "e"]
+    assert [a.key.name for a in found.actions if isinstance(a, Patch)] == ["a", "e"]

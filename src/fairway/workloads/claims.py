@@ -32,11 +32,9 @@ def controlled(view: View, uid: str, gk: str = "Pod") -> list[Obj]:
         obj = view.get(key)
         if obj is None:
             continue
-        for ref in obj["metadata"]["ownerReferences"]:
-            if ref.get("uid") == uid:
-                if ref.get("controller"):
-                    found.append(obj)
-                break
+        owner = controller_of(obj)
+        if owner is not None and owner.get("uid") == uid:
+            found.append(obj)
     return found
 
 
