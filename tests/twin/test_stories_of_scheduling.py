@@ -285,6 +285,7 @@ def waiting_again() -> Iterator[str]:
     copy = world.forks()
     yield from copy.delete("g-2").apply(member("Coscheduling", "g", 4, gpu=1)).until(60)
     yield from copy.said()
+    yield from world.until(330)
 
 
 def room_for_a_while() -> Iterator[str]:
@@ -442,3 +443,52 @@ def test_what_a_cycle_would_decide_where_there_are_no_gangs() -> None:
     assert len(verdicts) == 1
     ((verdict, diagnosis),) = verdicts
     assert isinstance(verdict, Scheduled) and verdict.node == "a" and diagnosis is None
+
+
+def test_what_is_known_of_a_pods_group() -> None:
+    """Of pods that are there and of those that are not yet; a group counts the pods that are there and not finished."""
+    world = World(gpu_node("g", 4), profiles=(BOTH, replace(NATIVE, scheduler_name="native")))
+    (large,) = group("Coscheduling", "large", 1)
+    large["spec"]["minResources"] = {"nvidia.com/gpu": "9"}
+    natives = [member("GangScheduling", "native", i, gpu=0) for i in range(2)]
+    for one in natives:
+        one["spec"]["schedulerName"] = "native"
+    pairs = [member("Coscheduling", "pair", i, gpu=0) for i in range(3)]
+    world.apply(*group("Coscheduling", "pair", 3), large, *group("GangScheduling", "native", 2))
+    list(world.apply(*pairs[:2], natives[0], member("Coscheduling", "nobody", 0, gpu=0)).until(5))
+    part = world.twin.component("default-scheduler")
+    assert isinstance(part, SchedulerComponent) and part.gangs is not None
+    gangs = part.gangs
+
+    def known(obj: Obj) -> tuple[str, str, int, list[str], str]:
+        key = Key("Pod", "default", obj["metadata"]["name"])
+        found = gangs.company(key, obj)
+        if found is None:
+            return gangs.plugin_of(key, obj), "", 0, [], gangs.why_not(key, obj)
+        of, least, members = found
+        return gangs.plugin_of(key, obj), of.name, least, [k.name for k in members], gangs.why_not(key, obj)
+
+    few = "pre-filter pod {} cannot find enough sibling pods, current pods number: 2, minMember of group: 3"
+    assert known(pairs[0]) == ("Coscheduling", "pair", 3, ["pair-0", "pair-1"], few.format("pair-0"))
+    assert known(pairs[2]) == ("Coscheduling", "pair", 3, ["pair-0", "pair-1"], few.format("pair-2"))
+    assert known(member("Coscheduling", "nobody", 0, gpu=0)) == ("Coscheduling", "nobody", -1, [], "")
+    asks = known(member("Coscheduling", "large", 0, gpu=0))
+    assert asks[:4] == ("Coscheduling", "large", 1, []) and "cannot find enough sibling" in asks[4]
+    assert known(pod("alone")) == ("Coscheduling", "", 0, [], "")
+    held = "waiting for minCount pods from a gang to appear in scheduling queue"
+    assert known(natives[0]) == ("GangScheduling", "native", 2, ["native-0"], held)
+    assert known(natives[1]) == ("GangScheduling", "native", 2, ["native-0"], held)
+    other = member("GangScheduling", "missing", 0, gpu=0)
+    other["spec"]["schedulerName"] = "native"
+    found = known(other)
+    assert found[:4] == ("GangScheduling", "missing", -1, []) and found[4]
+    list(world.apply(natives[1], pairs[2]).until(6))
+    assert known(natives[1])[3:] == (["native-0", "native-1"], "")
+    assert known(pairs[1])[3:] == (["pair-0", "pair-1", "pair-2"], "")
+    list(world.ends("pair-0").until(7))
+    assert known(pairs[1])[3] == ["pair-1", "pair-2"]
+    list(world.apply(member("Coscheduling", "large", 0, gpu=0)).until(8))
+    assert known(member("Coscheduling", "large", 0, gpu=0))[3:] == (
+        ["large-0"],
+        "resource gap: {'nvidia.com/gpu': '5'}",
+    )
