@@ -10,8 +10,10 @@ import pytest
 from kubeletworld import S, World, container, node, pod
 
 from fairway.kube.objects import Key, Obj
+from fairway.kube.timestamps import rfc3339
 from fairway.twin.latency import NONE
 from fairway.twin.nodelifecycle import FULL, NORMAL_ZONE, PARTIAL, NodeLifecycle, ready_status, zone_of
+from fairway.twin.twin import EPOCH_US, Twin
 
 OWN = [
     {"key": "nvidia.com/gpu", "effect": "NoSchedule", "value": "present"},
@@ -192,3 +194,160 @@ def test_a_node_whose_kubelet_never_spoke_is_given_a_while() -> None:
     assert world.ready("m")[0] == "True"
     world.at(120)
     assert world.ready("m") == ("Unknown", "NodeStatusUnknown")
+
+
+def alone(*nodes: Obj, **rates: int) -> Twin:
+    """The controller without any kubelet."""
+    twin = Twin(seed=1, latency=replace(NONE, **rates), components=[NodeLifecycle()])
+    twin.apply(nodes)
+    return twin
+
+
+def said(twin: Twin, name: str = "n") -> list[tuple[str, str]]:
+    return [(e.reason, e.message) for e in twin.host.events.about(Key("Node", "", name))]
+
+
+def is_ready(twin: Twin, name: str = "n") -> str:
+    return ready_status(twin.store.require(Key("Node", "", name)))
+
+
+def tainted(twin: Twin, name: str = "n") -> list[str]:
+    found = twin.store.require(Key("Node", "", name)).get("spec", {}).get("taints") or ()
+    return [f"{t['key'].removeprefix('node.kubernetes.io/')}:{t['effect']}" for t in found]
+
+
+def speaking(name: str, status: str = "True", **labels: str) -> Obj:
+    made = node(name, conditions=[{"type": "Ready", "status": status}])
+    made["metadata"]["labels"] = labels
+    return made
+
+
+@pytest.mark.parametrize(("late_us", "ticks"), [(-S, 0), (-1, 0), (0, 1), (1, 1), (S, 1)])
+def test_a_node_is_unknown_at_the_first_tick_after_its_grace(late_us: int, ticks: int) -> None:
+    twin = alone(speaking("n"), speaking("m"))
+    period_us, grace_us = NONE.node_monitor_period_us, NONE.node_monitor_grace_period_us
+    tick_us = EPOCH_US + 40 * period_us
+    twin.run(tick_us - grace_us + 2 * S)
+    twin.host.heartbeats.stop("n", tick_us - grace_us + late_us)
+    seen_us = tick_us + ticks * period_us
+    twin.run(seen_us - 1)
+    assert is_ready(twin) == "True" and tainted(twin) == []
+    twin.run(seen_us)
+    assert is_ready(twin) == "Unknown"
+    assert said(twin) == [
+        ("RegisteredNode", "Registered Node n in Controller"),
+        ("NodeNotReady", "Node n status is now: NodeNotReady"),
+    ]
+    twin.run(seen_us + period_us - 1)
+    assert tainted(twin) == ["unreachable:NoSchedule"]
+    twin.run(seen_us + period_us)
+    assert tainted(twin) == ["unreachable:NoSchedule", "unreachable:NoExecute"]
+    assert (is_ready(twin, "m"), tainted(twin, "m")) == ("True", [])
+
+
+def test_who_never_spoke_is_unknown_after_its_time_to_start() -> None:
+    bare = node("n", conditions=[{"type": "MemoryPressure", "status": "False", "reason": "r"}])
+    twin = alone(bare, speaking("m"))
+    period_us, startup_us = NONE.node_monitor_period_us, NONE.node_startup_grace_period_us
+    seen_us = EPOCH_US + (startup_us // period_us + 1) * period_us
+    twin.run(seen_us - 1)
+    assert is_ready(twin) == "" and tainted(twin) == []
+    twin.run(seen_us)
+    there = twin.store.require(Key("Node", "", "n"))
+    never = {
+        "status": "Unknown",
+        "reason": "NodeStatusNeverUpdated",
+        "message": "Kubelet never posted node status.",
+        "lastHeartbeatTime": there["metadata"]["creationTimestamp"],
+        "lastTransitionTime": rfc3339(seen_us),
+    }
+    kept = {
+        "type": "MemoryPressure",
+        "status": "Unknown",
+        "reason": "NodeStatusUnknown",
+        "message": "Kubelet stopped posting node status.",
+        "lastTransitionTime": rfc3339(seen_us),
+    }
+    assert there["status"]["conditions"] == [
+        kept,
+        *({"type": type_, **never} for type_ in ("Ready", "DiskPressure", "PIDPressure")),
+    ]
+    assert [reason for reason, _ in said(twin)] == ["RegisteredNode"], "it was not ready before"
+    assert sorted(tainted(twin)) == ["unreachable:NoExecute", "unreachable:NoSchedule"]
+
+
+def test_taints_follow_what_is_said() -> None:
+    """Not ready is another taint than silent: one takes the other's place at the next look, without its turn."""
+    twin = alone(speaking("n"), speaking("m"))
+    key = Key("Node", "", "n")
+
+    def say(status: str) -> None:
+        twin.store.set_status(key, {"conditions": [{"type": "Ready", "status": status}]})
+        twin.wake()
+        twin.run_for(10 * S)
+
+    twin.run_for(7 * S)
+    for status, want in (
+        ("False", ["not-ready:NoSchedule", "not-ready:NoExecute"]),
+        ("Unknown", ["unreachable:NoSchedule", "unreachable:NoExecute"]),
+        ("False", ["not-ready:NoSchedule", "not-ready:NoExecute"]),
+        ("True", []),
+        ("True", []),
+        ("Unknown", ["unreachable:NoSchedule", "unreachable:NoExecute"]),
+        ("True", []),
+    ):
+        say(status)
+        assert sorted(tainted(twin)) == sorted(want), status
+
+
+def test_who_is_ready_again_before_its_turn_costs_nobody_a_turn() -> None:
+    names = [f"n{i}" for i in range(4)]
+    twin = alone(
+        *(speaking(name) for name in names), node_eviction_rate_milli=100, unhealthy_zone_threshold_milli=990
+    )
+
+    def say(name: str, status: str) -> None:
+        twin.store.set_status(Key("Node", "", name), {"conditions": [{"type": "Ready", "status": status}]})
+        twin.wake()
+
+    twin.run_for(7 * S)
+    for name in names[:3]:
+        say(name, "False")
+    twin.run_for(5 * S)
+    assert [len(tainted(twin, name)) for name in names] == [2, 1, 1, 0], "one, and the next in ten seconds"
+    first_us = EPOCH_US + 10 * S
+    say("n1", "True")
+    twin.store.delete(Key("Node", "", "n1"))
+    twin.wake()
+    twin.run(first_us + 10 * S - 1)
+    assert len(tainted(twin, "n2")) == 1
+    twin.run(first_us + 10 * S)
+    assert len(tainted(twin, "n2")) == 2
+    # The next one after a pause has its turn at once, and then it is ten seconds again.
+    twin.run_for(30 * S)
+    say("n3", "False")
+    twin.apply([speaking("new"), speaking("other", "False")])
+    twin.run_for(5 * S)
+    assert sorted([len(tainted(twin, "n3")), len(tainted(twin, "other"))]) == [1, 2]
+    twin.run_for(10 * S)
+    assert [len(tainted(twin, "n3")), len(tainted(twin, "other"))] == [2, 2]
+
+
+def test_a_node_that_moves_to_another_zone_counts_there() -> None:
+    zone = "topology.kubernetes.io/zone"
+    twin = alone(
+        speaking("a", **{zone: "x"}), speaking("b", **{zone: "y"}), speaking("c", "False", **{zone: "y"})
+    )
+    controller = next(c for c in twin.components if isinstance(c, NodeLifecycle))
+    twin.run_for(10 * S)
+    assert controller._counts == {":x": [1, 0], ":y": [1, 1]}
+    twin.store.patch(Key("Node", "", "a"), {"metadata": {"labels": {zone: "y"}}})
+    twin.wake()
+    twin.run_for(10 * S)
+    assert controller._counts == {":y": [2, 1]}
+    assert {name: one.state for name, one in controller.zones.items()}[":y"] == NORMAL_ZONE
+    for name in ("a", "b", "c"):
+        twin.store.delete(Key("Node", "", name))
+        twin.wake()
+        twin.run_for(10 * S)
+    assert controller._counts == {} and controller._status == {}
