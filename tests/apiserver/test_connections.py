@@ -195,3 +195,29 @@ def test_a_place_that_complains_a_lot_is_cut_short(monkeypatch: pytest.MonkeyPat
     now_s[0] = sparinglog.STRETCH_S
     say(7)
     assert said[-1] == "accept failed (99980 more like this were left out)"
+
+
+def test_places_are_told_apart_and_lines_cut_with_what_was_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty lines of one place in ten seconds; a long line keeps its beginning, and how many were not said."""
+    now_s = [5.0]
+    monkeypatch.setattr(sparinglog.time, "monotonic", lambda: now_s[0])
+    spare = Sparing()
+
+    def say(text: str, *values: object, path: str = "a.py", line: int = 1) -> str | None:
+        record = logging.LogRecord("x", logging.ERROR, path, line, text, values, None)
+        return record.getMessage() if spare.filter(record) else None
+
+    assert say("n %d of %s", 7, "x") == "n 7 of x"
+    assert [say("again") for _ in range(20)] == ["again"] * 19 + [None]
+    assert say("other", line=2) == say("other", path="b.py") == "other"
+    now_s[0] = 14.999
+    assert say("again") is None
+    now_s[0] = 15.0
+    assert say("50%% of %s", "y") == "50% of y (2 more like this were left out)"
+    assert [say("again") for _ in range(20)] == ["again"] * 19 + [None]
+    now_s[0] = 24.999
+    assert say("again") is None
+    now_s[0] = 25.0
+    assert say("z" * 5000) == "z" * 4096 + " (2 more like this were left out)"
+    assert say("z" * 4096) == "z" * 4096
+    assert say("z" * 4097) == "z" * 4096

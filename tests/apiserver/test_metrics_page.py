@@ -156,6 +156,7 @@ def test_kueues_families(home: Served) -> None:
     assert value(found, "kueue_admission_wait_time_seconds_count", **queue) == 2
     assert value(found, "kueue_pending_workloads", **queue) == 1
     assert value(found, "kueue_cluster_queue_resource_usage", flavor="f", resource="cpu", **queue) == 2
+    assert value(found, "kueue_admission_attempt_duration_seconds_count", result="success") >= 1
 
 
 CLOUD = """

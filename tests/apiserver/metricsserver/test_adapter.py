@@ -12,6 +12,8 @@ from apiserver_serving import Served, served
 from test_kubectl import kubectl
 from test_metrics_api import NODE, advance
 
+from fairway.kube.timestamps import rfc3339
+
 APPS = "/apis/apps/v1/namespaces/default/deployments"
 MAPS = "/api/v1/namespaces/default/configmaps"
 EXTERNAL = "/apis/external.metrics.k8s.io/v1beta1"
@@ -76,6 +78,53 @@ def test_custom_metrics(home: tuple[Served, Path]) -> None:
     assert (one["value"], one["describedObject"]["name"]) == ("2500m", "web")
     code, body = api.ask("GET", f"{CUSTOM}/namespaces/default/pods/*/nonsense")
     assert (code, body["message"]) == (404, "the server could not find the metric nonsense for pods")
+
+
+def test_values_are_told_whole(home: tuple[Served, Path]) -> None:
+    """As the two adapters tell them: what is measured, of whom, when; and what the groups say of themselves."""
+    api = home[0]
+    now = rfc3339(api.ask("GET", "/fairway/clock")[1]["nowUs"])
+    assert api.ask("GET", f"{EXTERNAL}/namespaces/default/depth?labelSelector=queue%3Da")[1] == {
+        "kind": "ExternalMetricValueList",
+        "apiVersion": "external.metrics.k8s.io/v1beta1",
+        "metadata": {},
+        "items": [{"metricName": "depth", "metricLabels": {"queue": "a"}, "timestamp": now, "value": "30"}],
+    }
+    told = {"metricName": "hits", "timestamp": now, "value": "2500m", "selector": None}
+    about = {"kind": "Service", "namespace": "default", "apiVersion": "/v1", "name": "web"}
+    assert api.ask("GET", f"{CUSTOM}/namespaces/default/services/web/hits")[1] == {
+        "kind": "MetricValueList",
+        "apiVersion": "custom.metrics.k8s.io/v1beta1",
+        "metadata": {},
+        "items": [{"describedObject": about, **told}],
+    }
+    pods = [o["metadata"]["name"] for o in api.ask("GET", "/api/v1/namespaces/default/pods")[1]["items"]]
+    (one,) = items(api, f"{CUSTOM}/namespaces/default/pods/{pods[0]}/requests")
+    assert one == {
+        "describedObject": {"kind": "Pod", "namespace": "default", "apiVersion": "/v1", "name": pods[0]},
+        "metricName": "requests",
+        "timestamp": now,
+        "value": "60",
+        "selector": None,
+    }
+    assert api.ask("GET", f"{CUSTOM}/namespaces/default/pods/*/requests?labelSelector=app%3Dnone")[0] == 404
+    assert api.ask("GET", f"{CUSTOM}/namespaces/default/pods/*/requests?labelSelector=%3D%3D")[0] == 400
+    for group, kind, name in (
+        ("external.metrics.k8s.io", "ExternalMetricValueList", "depth"),
+        ("custom.metrics.k8s.io", "MetricValueList", "pods/requests"),
+    ):
+        version = {"groupVersion": f"{group}/v1beta1", "version": "v1beta1"}
+        assert api.ask("GET", f"/apis/{group}")[1] == {
+            "kind": "APIGroup",
+            "apiVersion": "v1",
+            "name": group,
+            "versions": [version],
+            "preferredVersion": version,
+        }
+        listed = api.ask("GET", f"/apis/{group}/v1beta1")[1]
+        assert (listed["kind"], listed["groupVersion"]) == ("APIResourceList", f"{group}/v1beta1")
+        row = {"name": name, "singularName": "", "namespaced": True, "kind": kind, "verbs": ["get"]}
+        assert listed["resources"][0] == row
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")

@@ -154,6 +154,31 @@ def test_pods(name: str) -> None:
     assert tuple(_cells("Pod", pod)[1:4]) == want
 
 
+@pytest.mark.parametrize(
+    ("spec", "status", "want"),
+    [
+        ({}, {}, ["<none>", "<none>", "<none>", "<none>"]),
+        (
+            {"nodeName": "n"},
+            {"podIP": "1.1.1.1", "nominatedNodeName": "m"},
+            ["1.1.1.1", "n", "m", "<none>"],
+        ),
+        (
+            {},
+            {"podIP": "1.1.1.1", "podIPs": [{"ip": "2.2.2.2"}, {"ip": "::1"}]},
+            ["2.2.2.2", "<none>", "<none>", "<none>"],
+        ),
+        (
+            {"readinessGates": [{"conditionType": "a"}, {"conditionType": "b"}, {"conditionType": "c"}]},
+            {"conditions": [{"type": "a", "status": "True"}, {"type": "b", "status": "False"}]},
+            ["<none>", "<none>", "<none>", "1/3"],
+        ),
+    ],
+)
+def test_wide_pods(spec: dict[str, Any], status: dict[str, Any], want: list[str]) -> None:
+    assert _cells("Pod", _obj(spec={"containers": [], **spec}, status=status))[-4:] == want
+
+
 _TEMPLATE = {"template": {"spec": {"containers": [{"name": "a", "image": "i"}, {"name": "b", "image": "j"}]}}}
 _SELECTOR = {
     "selector": {"matchLabels": {"app": "x"}, "matchExpressions": [{"key": "k", "operator": "Exists"}]}
