@@ -350,6 +350,16 @@ def test_what_is_remembered_follows_the_slices() -> None:
     assert len(published(store).complete(E)) == 0
 
 
+def test_no_more_lines_are_remembered_than_many() -> None:
+    line = published(_world(FOUR))
+    first = line.matches((), ("true",))
+    for number in range(255):
+        line.matches((), (f"{number} == 1",))
+    assert line.matches((), ("true",)) is first
+    again = line.matches((), ("false",))
+    assert line.matches((), ("false",)) is again and line.matches((), ("true",)) is not first
+
+
 def test_answers_about_a_device_are_kept_for_that_device() -> None:
     one, other = (matching.Published(D, _device("x", m)) for m in "ab")
     for _ in range(2):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from queueworld import workload_of
 
 from fairway.cluster.store import Store
 from fairway.kube.labels import label_selector
@@ -14,8 +15,16 @@ from fairway.kube.metricfamilies import Sample
 from fairway.kube.objects import Key
 from fairway.kube.timestamps import parse_rfc3339
 from fairway.queueing.control.settings import Metrics
+from fairway.queueing.cycle.entries import (
+    CycleOutcome,
+    Head,
+    Outcome,
+    Recomputation,
+    RequeueReason,
+    Status,
+)
 from fairway.queueing.metrics.gauges import gauges
-from fairway.queueing.metrics.observing import of_preemption, of_replacement, of_workload
+from fairway.queueing.metrics.observing import of_cycle, of_preemption, of_replacement, of_workload
 
 Obj = dict[str, Any]
 _GROUP = "kueue.x-k8s.io/v1beta2"
@@ -184,6 +193,50 @@ def test_others_roles_are_told() -> None:
         Sample("kueue_preempted_workloads_total", ("q", "InClusterQueue", "standalone"), 1)
     ]
     assert of_replacement("q") == [Sample("kueue_replaced_workload_slices_total", ("q", "leader"), 1)]
+
+
+# A cycle
+
+
+def _outcome(queue: str, status: Status, *, skipped: bool = False, recomputed: str = "") -> Outcome:
+    head = Head(workload_of(), queue)
+    return Outcome(
+        head,
+        status,
+        "",
+        "",
+        RequeueReason.GENERIC,
+        None,
+        None,
+        skipped_preemption=skipped,
+        recomputation=Recomputation(recomputed),
+    )
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_all_samples_of_a_cycle(status: Status) -> None:
+    """All heads together are one attempt, a success if anybody was admitted, or evicted from a node that failed."""
+    entries = (
+        _outcome("b", Status.SKIPPED, skipped=True, recomputed="skipped"),
+        _outcome("b", Status.SKIPPED, skipped=True),
+        _outcome("a", status, skipped=True, recomputed="new_targets"),
+        _outcome("c", Status.NOT_NOMINATED, recomputed="new_targets"),
+    )
+    result = "success" if status in (Status.ASSUMED, Status.EVICTED) else "inadmissible"
+    recomputed = "kueue_preemption_target_recomputations_total"
+    assert [tuple(s) for s in of_cycle(CycleOutcome(entries), 0.25, "r")] == [
+        ("kueue_admission_attempts_total", (result, "r"), 1),
+        ("kueue_admission_attempt_duration_seconds", (result, "r"), 0.25),
+        ("kueue_admission_cycle_preemption_skips", ("a", "r"), 1),
+        ("kueue_admission_cycle_preemption_skips", ("b", "r"), 2),
+        (recomputed, ("b", "skipped", "r"), 1),
+        (recomputed, ("a", "new_targets", "r"), 1),
+        (recomputed, ("c", "new_targets", "r"), 1),
+    ]
+    assert [tuple(s) for s in of_cycle(CycleOutcome(()), 0.0)] == [
+        ("kueue_admission_attempts_total", ("inadmissible", "leader"), 1),
+        ("kueue_admission_attempt_duration_seconds", ("inadmissible", "leader"), 0),
+    ]
 
 
 # A world

@@ -114,6 +114,24 @@ def test_the_local_queue_that_used_most_gives_first_where_use_counts(seed: int) 
                 assert rank(one, "a", _NOW) < rank(later, "a", _NOW)
 
 
+def test_use_tells_nothing_of_workloads_of_different_queues() -> None:
+    accounts = Accounts()
+    for name in "abc":
+        spec = queue(name, 1)
+        spec["spec"]["admissionScope"] = {"admissionMode": "UsageBasedAdmissionFairSharing"}
+        accounts.set_cluster_queue(objects.cluster_queue(spec))
+    accounts.settle()
+    used = {"ns/x": 1.0, "ns/y": 9.0}.__getitem__
+    trying = Attempt(accounts, accounts.queues["a"], _workload(99), {}, (), {}, _NOW, used)
+    first = _workload(1, cluster_queue="b", queue="ns/x", priority=0)
+    second = _workload(2, cluster_queue="c", queue="ns/y", priority=5)
+    assert in_order([second, first], trying) == [first, second]
+    same = _workload(3, cluster_queue="b", queue="ns/y", priority=5)
+    assert in_order([first, same], trying) == [same, first]
+    alike = _workload(4, cluster_queue="b", queue="ns/x", priority=5)
+    assert in_order([alike, first], trying) == [first, alike]
+
+
 def test_who_may_be_asked() -> None:
     for mine, theirs, my_turn, their_turn in product((0, 5), (0, 5), (1, 2), (1, 2)):
         asking = _workload(1, priority=mine, order_us=my_turn)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from queueworld import Case, World, cohort, flavor, play, queue, running, wl
+from queueworld import Case, World, cohort, flavor, play, pod_set, queue, running, wl
 
 GOING = {"deletionTimestamp": "2027-01-01T00:00:00Z"}
 LOWER_THAN_5 = {"policy": "LowerPriority", "maxPriorityThreshold": 5}
@@ -132,6 +132,16 @@ CASES = {
         waiting=[wl("more", "a", 4, priority=9)],
         want={"more": "waits WaitingForQuota"},
     ),
+    "borrowing within the cohort takes priorities up to the threshold": Case(
+        queues=[
+            queue("a", 2, cohort="lab", reclaim="LowerPriority", borrow_within=LOWER_THAN_5),
+            queue("b", 2, cohort="lab"),
+            queue("c", 2, cohort="lab"),
+        ],
+        holding=[running("guest", "b", 6, priority=5)],
+        waiting=[wl("more", "a", 4, priority=9)],
+        want={"more": "preempts guest:InCohortReclaimWhileBorrowing"},
+    ),
     "hierarchical advantage: a subtree takes back what is its own": Case(
         queues=[queue("a", 0, cohort="team", reclaim="Any"), queue("z", 0, cohort="org")],
         cohorts=[cohort("team", parent="org", gpu=4), cohort("org")],
@@ -185,6 +195,14 @@ CASES = {
         holding=[running(f"b{i}", "b", 2, since_s=i + 1) for i in range(4)],
         waiting=[wl("a1", "a", 2)],
         want={"a1": "preempts b0:InCohortFairSharing"},
+    ),
+    "fair sharing: after each workload it is the turn of whoever has most": Case(
+        fair=True,
+        queues=[queue(n, 0, cohort="lab", reclaim="Any") for n in "abc"],
+        cohorts=[cohort("lab", gpu=16)],
+        holding=[running(f"{n}{i}", n, 2, since_s=9 * i + 1) for n in "bc" for i in range(4)],
+        waiting=[wl("a1", "a", 4)],
+        want={"a1": "preempts b0:InCohortFairSharing c0:InCohortFairSharing"},
     ),
     "fair sharing: equal shares leave each other alone": Case(
         fair=True,
@@ -298,6 +316,38 @@ CASES = {
         want={"a1": "preempts b0:InCohortFairSharing"},
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("mine", "wanted"),
+    [
+        # All its own GPUs are in use: it may borrow at the cost of its own workloads alone.
+        ({"low": 2, "high": 2}, "waits WaitingForQuota"),
+        ({"low": 1, "high": 2}, "preempts guest:InCohortReclamation low:InClusterQueue"),
+        ({"low": 2}, "preempts guest:InCohortReclamation"),
+    ],
+)
+def test_a_queue_that_uses_all_its_quota_of_one_resource_reclaims_none_of_another(
+    mine: dict[str, int], wanted: str
+) -> None:
+    listed = [{"name": r, "nominalQuota": "4"} for r in ("gpu", "cpu")]
+    groups = [{"coveredResources": ["gpu", "cpu"], "flavors": [{"name": "default", "resources": listed}]}]
+    none = [{"name": r, "nominalQuota": "0"} for r in ("gpu", "cpu")]
+    lent = [{"coveredResources": ["gpu", "cpu"], "flavors": [{"name": "default", "resources": none}]}]
+    guest = running("guest", "b", 0)
+    (given,) = guest["status"]["admission"]["podSetAssignments"]
+    given |= {"flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "4"}}
+    asks = wl("new", "a", pod_sets=[pod_set(requests={"gpu": 2, "cpu": 4})], priority=5)
+    case = Case(
+        queues=[
+            queue("a", cohort="lab", within="LowerPriority", reclaim="Any", spec={"resourceGroups": groups}),
+            queue("b", cohort="lab", spec={"resourceGroups": lent}),
+        ],
+        holding=[guest, *(running(n, "a", gpu, priority=9 * (n == "high")) for n, gpu in mine.items())],
+        waiting=[asks],
+        want={},
+    )
+    assert play(case)[0] == {"new": wanted}
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())

@@ -5,6 +5,7 @@ Source: pkg/workload/workload.go, evict.go, admissionchecks.go; apis/kueue/v1bet
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -298,6 +299,39 @@ def test_pending(status: Status) -> None:
         assert said.get("BlockedOnPreemptionGates") == (
             blocked if status == Status.PREEMPTION_GATED else None
         )
+
+
+def test_nothing_but_the_status_changes_and_that_in_a_copy() -> None:
+    obj = {**of(HOLDS, IN, generation=3, admission={"clusterQueue": "a"}), "kind": "Workload"}
+    before = deepcopy(obj)
+    (head,) = World(Case(queues=[], waiting=[wl("by", "a", 1)], want={})).heads()
+    eviction = Eviction(head.workload, "InClusterQueue", "m", head.workload)
+    queue_facts = facts.cluster_queue(queue("a", 4))
+    for gates in (DEFAULT_GATES, PLAIN):
+        for changed in (
+            statuses.without_quota(obj, "R", "m", NOW_US, gates),
+            statuses.without_quota(of(generation=3) | {"kind": "Workload"}, "R", "m", NOW_US, gates),
+            statuses.admitted(obj, {"clusterQueue": "a"}, queue_facts, NOW_US, gates),
+            statuses.preempted(obj, eviction, NOW_US),
+            statuses.evicted(obj, "Preempted", "m", NOW_US),
+            statuses.finished(obj, "R", "m", NOW_US),
+            statuses.slice_replaced(obj, head.workload, NOW_US),
+            statuses.with_admitted_synced(obj, NOW_US, gates),
+        ):
+            assert {k: v for k, v in changed.items() if k != "status"} == {
+                k: v for k, v in before.items() if k != "status"
+            }
+            said = {c["type"]: c for c in changed["status"]["conditions"]}
+            assert {c.get("observedGeneration", 3) for k, c in said.items() if k not in ("Preempted",)} == {3}
+    assert obj == before
+
+
+@pytest.mark.parametrize(("known", "now"), [({}, 1), ({"count": 0}, 1), ({"count": 4}, 5)])
+def test_an_eviction_that_was_counted_counts_one_more(known: Obj, now: int) -> None:
+    entry = {"reason": "Preempted", "underlyingCause": "", **known}
+    obj = of(HOLDS, schedulingStats={"evictions": [entry], "other": 1})
+    stats = statuses.evicted(obj, "Preempted", "m", NOW_US)["status"]["schedulingStats"]
+    assert stats == {"evictions": [{**entry, "count": now}], "other": 1}
 
 
 def test_what_is_asked_for_without_anything() -> None:

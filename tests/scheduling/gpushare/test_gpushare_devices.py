@@ -7,6 +7,7 @@ from gpuworld import node, pod
 
 from fairway.scheduling.gpushare.devices import (
     MAX_DEVICES,
+    GpuNodes,
     fits,
     gpu_milli_free,
     move,
@@ -54,3 +55,14 @@ def test_it_takes_the_devices_with_least_left_and_gives_them_back() -> None:
     move(plain.table, 0, pod(100), 0, 1)
     assert not plain.pods_by_width.any()
     assert plain.cpu_milli_free[0] == 900
+
+
+def test_a_node_has_sixteen_devices_at_most() -> None:
+    """As many as the largest of NVIDIA's machines; of a node that says more the others are never given out."""
+    counts = (0, 1, 15, 16, 17, 40)
+    there = GpuNodes.idle([1000] * 6, [1 << 30] * 6, counts, [0] * 6)
+    assert [gpu_milli_free(there.table, row) for row in range(6)] == [0, 1000, 15_000, 16_000, 16_000, 16_000]
+    assert there.gpu_milli_free.shape == (6, 16) and there.pods_by_width.shape == (6, 17)
+    for row, count in enumerate(counts):
+        able = [n for n in range(1, 18) if fits(there.table, row, pod(1, n, 1000, memory_gib=1))]
+        assert able == list(range(1, min(count, 16) + 1))

@@ -103,8 +103,9 @@ def in_order(candidates: list[Workload], attempt: Attempt) -> list[Workload]:
 
     def compare(a: Workload, b: Workload) -> int:
         of_a, of_b = rank(a, queue, now), rank(b, queue, now)
-        if of_a[:2] == of_b[:2] and _by_usage(accounts, a, b) and used(a.queue) != used(b.queue):
-            return -1 if used(a.queue) > used(b.queue) else 1
+        if of_a[:2] == of_b[:2] and _by_usage(accounts, a, b):
+            by_use_a, by_use_b = (-used(a.queue), of_a), (-used(b.queue), of_b)
+            return (by_use_a > by_use_b) - (by_use_a < by_use_b)
         return (of_a > of_b) - (of_a < of_b)
 
     return sorted(candidates, key=cmp_to_key(compare))
@@ -125,14 +126,12 @@ def fits(attempt: Attempt, *, may_borrow: bool) -> bool:
             return False
         if value > queue.free(fr):
             return False
-    if not attempt.topology:
-        return True
     return failure_of(queue.find_domains(attempt.topology, attempt.workload, DEFAULT_SEARCH)) is None
 
 
 def fill_back(attempt: Attempt, targets: list[Target], *, may_borrow: bool) -> list[Target]:
     """Put back, last but one first, whoever need not go after all."""
-    for index in range(len(targets) - 2, -1, -1):
+    for index in reversed(range(len(targets) - 1)):
         attempt.accounts.put_back(targets[index].workload)
         if fits(attempt, may_borrow=may_borrow):
             targets[index] = targets[-1]
