@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import Any
 
 import pytest
@@ -268,3 +269,104 @@ def test_events_of_all_priorities_and_an_unsaid_one() -> None:
     r.loop.at(2, r.note, "next", INPUT)
     r.loop.run_until_idle()
     assert [data for _, data in r.seen] == [0, 9, None, 11, 20, 30, 40, 50, 63, "next"]
+
+
+def test_tickets_are_counted_from_one_so_that_none_is_false() -> None:
+    loop = Loop()
+    handler = loop.register("h", lambda _: None)
+    assert [loop.at(5, handler) for _ in range(3)] == [1, 2, 3]
+    assert loop.fork().at(5, 0) == loop.at(5, handler) == 4
+
+
+def test_a_step_is_one_event() -> None:
+    loop = Loop()
+    handler = loop.register("h", lambda _: None)
+    for at_us in (5, 5, 6):
+        loop.at(at_us, handler)
+    assert [(loop.step(), loop.now_us, loop.queued) for _ in range(4)] == [
+        *((True, 5, 2), (True, 5, 1), (True, 6, 0), (False, 6, 0)),
+    ]
+
+
+def test_what_is_due_at_the_end_happens_whatever_its_priority() -> None:
+    loop, seen = Loop(), list[Any]()
+    handler = loop.register("h", seen.append)
+    for at_us, priority in ((9, 63), (9, 0), (10, 0), (10, 63), (11, 0)):
+        loop.at(at_us, handler, (at_us, priority), priority)
+    assert loop.run_until(10) == 4
+    assert seen == [(9, 0), (9, 63), (10, 0), (10, 63)]
+    assert (loop.now_us, loop.handled, loop.queued, loop.next_time()) == (10, 4, 1, 11)
+    assert loop.run_until(10) == 0 and loop.run_until(12) == 1
+    assert (loop.now_us, loop.next_time(), loop.next_slot(), loop.step()) == (12, None, None, False)
+
+
+@pytest.mark.parametrize(("limit", "raises"), [(2, True), (3, False), (4, False)])
+def test_a_limit_is_one_where_more_is_due(limit: int, raises: bool) -> None:
+    for name in ("until", "idle"):
+        loop = Loop()
+        handler = loop.register("h", lambda _: None)
+        for at_us in (1, 2, 3):
+            loop.at(at_us, handler)
+        if name == "until":
+            loop.at(8, handler)
+        run = partial(loop.run_until, 7, limit) if name == "until" else partial(loop.run_until_idle, limit)
+        if raises:
+            with pytest.raises(LoopLimit, match="2 events"):
+                run()
+        else:
+            assert run() == 3
+
+
+def test_many_that_are_called_off_are_swept_once_they_are_half_of_the_queue() -> None:
+    loop, seen = Loop(), list[Any]()
+    handler = loop.register("h", seen.append)
+    tickets = [loop.at(10 + i // 3, handler, i) for i in range(2100)]
+    for ticket in tickets[:1050]:
+        loop.cancel(ticket)
+    assert loop.queued == 2100, "1050 of 2100 are no more than half"
+    loop.cancel(tickets[1050])
+    assert loop.queued == 1049
+    few = Loop()
+    again = few.register("h", seen.append)
+    for ticket in [few.at(10, again) for _ in range(1024)]:
+        few.cancel(ticket)
+    assert few.queued == 1024, "so few are left until they are due"
+    few.cancel(few.at(10, again))
+    assert few.queued == 0 and few.next_slot() is None
+    loop.run_until(1000)
+    assert seen == list(range(1051, 2100)) and loop.queued == 0
+    assert loop.handled == 1049
+
+
+def test_what_is_called_off_while_its_moment_is_under_way_does_not_happen() -> None:
+    loop, seen = Loop(), list[int]()
+    tickets: list[int] = []
+
+    def happens(number: int) -> None:
+        seen.append(number)
+        if number == 0:
+            loop.cancel(tickets[1])
+            assert loop.next_time() == 5
+            assert loop.queued == 2
+
+    handler = loop.register("h", happens)
+    tickets += [loop.at(5, handler, number) for number in range(4)]
+    assert loop.run_until(9) == 3 and seen == [0, 2, 3]
+    assert loop.queued == 0
+
+
+def test_time_that_passes_without_events_does_not_pass_one() -> None:
+    loop, times = Loop(3), list[int]()
+    loop.on_time = times.append
+    handler = loop.register("h", lambda _: None)
+    gone = loop.at(5, handler)
+    loop.at(7, handler)
+    loop.cancel(gone)
+    loop.advance(6)
+    loop.advance(6)
+    loop.advance(2)
+    loop.advance(7)
+    assert (loop.now_us, times) == (7, [6, 7])
+    with pytest.raises(BugError, match="an event is due at 7 µs, before 8 µs"):
+        loop.advance(8)
+    assert loop.at(1, handler) and loop.next_time() == 7, "what is late is due now"

@@ -109,6 +109,20 @@ def test_a_fork_gives_out_for_itself() -> None:
     assert notes(other, "b")["gpu-index"] == notes(twin, "x")["gpu-index"] == "4,5,6,7"
 
 
+def test_a_machine_that_is_made_otherwise_forgets_what_was_given() -> None:
+    """One whose managers are as before does not."""
+    for between, gpus in ((GUIDE, "4,5,6,7"), ({}, "0,1,2,3")):
+        twin = world(node(GUIDE), pod("a", "24", 4))
+        for configuration in (between, {**GUIDE, "topologyManagerPolicy": "restricted"}):
+            notes_ = {"fairway.dev/kubelet-configuration": json.dumps(configuration)}
+            twin.store.patch(Key("Node", "", "n"), {"metadata": {"annotations": notes_}})
+            twin.wake()
+            twin.run_for(SECOND_US)
+        twin.apply([pod("b", "24", 4)])
+        twin.run_for(SECOND_US)
+        assert notes(twin, "b")["gpu-index"] == gpus
+
+
 def test_each_container_has_its_own_cpus_told_by_name() -> None:
     two = pod("p", "8", 1)
     (one,) = two["spec"]["containers"]

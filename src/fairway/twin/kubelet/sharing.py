@@ -27,7 +27,7 @@ def repace(k: Kubelet, node: NodeState, pod: PodState, *, is_over: bool) -> None
     if not mine:
         return
     for device in sorted(mine):
-        beside = [k.pods[uid] for uid in sorted(node.pods) if device in devices_of(k, uid)]
+        beside = [k.pods[uid] for uid in node.pods if device in devices_of(k, uid)]
         tenants = [p for p in beside if _runs(p) and not (is_over and p is pod)]
         found = paces([_share(p) for p in tenants], node.labels.get(STRATEGY, ""))
         for tenant, pace in zip(tenants, found, strict=True):
