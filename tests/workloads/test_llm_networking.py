@@ -15,7 +15,7 @@ from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import parse_rfc3339
 from fairway.workloads.knative.conditions import Conditions
 from fairway.workloads.kserve.llm import readiness, routing
-from fairway.workloads.kserve.llm.presets import Settings
+from fairway.workloads.kserve.llm.presets import Settings, settings_of
 from fairway.workloads.kserve.llm.workloads import size_of
 
 NOW = parse_rfc3339("2026-01-05T08:00:00Z")
@@ -403,3 +403,7 @@ def test_which_routes_lead_to_a_service(http: Obj, want: list[str], is_there: bo
             {"parentRefs": [{"name": "gw"}], "rules": RULES} if is_there else http["spec"]
         )
     assert routing.routes_of(world.store, SERVICE, {}) == []
+
+
+def test_an_installation_that_says_nothing_is_as_kserve_installs_it() -> None:
+    assert settings_of(Store()) == Settings()

@@ -112,10 +112,10 @@ def _follow_active(cron: Cron) -> None:
                 message = f"Saw a job that the controller did not create or forgot: {name}"
                 cron.tell("UnexpectedJob", message, warn=True)
     _set(cron.status, "active", kept)
-    ended = [t for j in cron.jobs if (t := _succeeded_at(j)) is not None]
-    last = cron.status.get("lastSuccessfulTime")
-    if ended and (last is None or parse_rfc3339(last) < parse_rfc3339(max(ended))):
-        cron.status["lastSuccessfulTime"] = max(ended)
+    times = (cron.status.get("lastSuccessfulTime"), *map(_succeeded_at, cron.jobs))
+    ended = [time for time in times if time is not None]
+    if ended:
+        cron.status["lastSuccessfulTime"] = max(ended, key=parse_rfc3339)
 
 
 def _outcome(job: Obj) -> str:

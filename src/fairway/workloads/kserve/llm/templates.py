@@ -48,8 +48,8 @@ def _filled(value: Any, data: Mapping[str, Any], left: list[int]) -> Any:
 
 def rendered(text: str, data: Mapping[str, Any], left: list[int] | None = None) -> str:
     """`left`: how many characters may still be said. Raises: TemplateError."""
-    nodes, rest, end = _parsed(_tokens(text), 0, 0)
-    if end or rest:
+    nodes, _, end = _parsed(_tokens(text), 0, 0)
+    if end:
         raise TemplateError(f"template: config: unexpected {{{{{end}}}}}")
     return _text(nodes, data, [_TEXT_MOST] if left is None else left)
 
