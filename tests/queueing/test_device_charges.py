@@ -218,6 +218,13 @@ def test_what_is_not_there() -> None:
     assert isinstance(unmapped, Refused) and not unmapped.is_retried
 
 
+def test_of_several_classes_that_are_not_mapped_the_first_by_name_is_told() -> None:
+    store = _world(_template("t", _wants("zeta"), _wants("alpha"), _wants("gpu")), GPU, FOUR)
+    assert "DeviceClass alpha is not mapped" in _said(
+        charge_of(store, _mapped(), _gates(), _workload(("t",)))
+    )
+
+
 def test_counts_do_not_go_beyond_what_an_integer_holds() -> None:
     spec = {"devices": {"requests": [_wants("gpu", MAX_INT64), _wants("gpu", 5), _wants("core")]}}
     assert devices_per_class(spec) == {"gpu": MAX_INT64, "core": 1}

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from queueworld import Case, World, cohort, flavor, play, pod_set, queue, running, wl
+from queueworld import Case, World, cohort, flavor, play, pod_set, queue, running, wl, workload_of
+
+from fairway.queueing.facts.objects import FlavorResource
+from fairway.queueing.preemption.classical import _borrowing_attempts, _is_under_nominal
+from fairway.queueing.preemption.targets import Attempt
 
 GOING = {"deletionTimestamp": "2027-01-01T00:00:00Z"}
 LOWER_THAN_5 = {"policy": "LowerPriority", "maxPriorityThreshold": 5}
@@ -196,6 +200,13 @@ CASES = {
         waiting=[wl("a1", "a", 2)],
         want={"a1": "preempts b0:InCohortFairSharing"},
     ),
+    "fair sharing: what is its own is reclaimed until it fits, whatever the shares": Case(
+        fair=True,
+        queues=[queue("a", 4, cohort="lab", reclaim="Any"), queue("b", 0, cohort="lab")],
+        holding=[running(f"b{i}", "b", 2, since_s=9 * i + 1) for i in range(2)],
+        waiting=[wl("a1", "a", 4)],
+        want={"a1": "preempts b0:InCohortReclamation b1:InCohortReclamation"},
+    ),
     "fair sharing: after each workload it is the turn of whoever has most": Case(
         fair=True,
         queues=[queue(n, 0, cohort="lab", reclaim="Any") for n in "abc"],
@@ -211,6 +222,22 @@ CASES = {
         holding=[running("a0", "a", 4), running("b0", "b", 4)],
         waiting=[wl("a1", "a", 2)],
         want={"a1": "waits WaitingForQuota"},
+    ),
+    "fair sharing: nobody gives way to whoever would then have as much": Case(
+        fair=True,
+        queues=[queue(n, 0, cohort="lab", reclaim="Any") for n in "ab"],
+        cohorts=[cohort("lab", gpu=6)],
+        holding=[running("a0", "a", 2), running("b0", "b", 4)],
+        waiting=[wl("a1", "a", 2)],
+        want={"a1": "waits WaitingForQuota"},
+    ),
+    "fair sharing: nobody gives more than leaves it as much": Case(
+        fair=True,
+        queues=[queue(n, 0, cohort="lab", reclaim="Any") for n in "ab"],
+        cohorts=[cohort("lab", gpu=8)],
+        holding=[running("b0", "b", 4, since_s=1), running("b1", "b", 4, since_s=9)],
+        waiting=[wl("a1", "a", 4)],
+        want={"a1": "preempts b0:InCohortFairSharing"},
     ),
     "fair sharing: a larger weight may have more": Case(
         fair=True,
@@ -348,6 +375,60 @@ def test_a_queue_that_uses_all_its_quota_of_one_resource_reclaims_none_of_anothe
         want={},
     )
     assert play(case)[0] == {"new": wanted}
+
+
+@pytest.mark.parametrize(("cpu", "reason"), [(4, "InCohortReclamation"), (0, "InCohortFairSharing")])
+def test_fair_shares_count_where_one_of_its_resources_is_borrowed(cpu: int, reason: str) -> None:
+    """What it wants of GPUs is its own; its CPUs are, or are to be borrowed."""
+
+    def groups(gpus: int, cpus: int) -> dict[str, object]:
+        listed = [{"name": "gpu", "nominalQuota": f"{gpus}"}, {"name": "cpu", "nominalQuota": f"{cpus}"}]
+        flavors = [{"name": "default", "resources": listed}]
+        return {"resourceGroups": [{"coveredResources": ["gpu", "cpu"], "flavors": flavors}]}
+
+    guest = running("guest", "b", 4)
+    (given,) = guest["status"]["admission"]["podSetAssignments"]
+    given |= {"flavors": {"gpu": "default", "cpu": "default"}, "resourceUsage": {"gpu": "4", "cpu": "4"}}
+    case = Case(
+        fair=True,
+        queues=[
+            queue("a", cohort="lab", reclaim="Any", spec=groups(4, cpu)),
+            queue("b", cohort="lab", spec=groups(0, 0)),
+            queue("c", cohort="lab", spec=groups(0, 4 - cpu)),
+        ],
+        holding=[guest],
+        waiting=[wl("new", "a", pod_sets=[pod_set(requests={"gpu": 2, "cpu": 2})])],
+        want={},
+    )
+    assert play(case)[0] == {"new": f"preempts guest:{reason}"}
+
+
+@pytest.mark.parametrize("used", [None, 0, 1, 2, 3])
+@pytest.mark.parametrize("borrows", [True, False])
+@pytest.mark.parametrize("others", [(False, False), (True, False), (False, True), (True, True)])
+def test_with_borrowing_or_without_and_which_first(
+    used: int | None, borrows: bool, others: tuple[bool, bool]
+) -> None:
+    """Source: preemption.go classicalPreemptions. `others`: of the cohort, those that it has an advantage over, and
+    those that it has not."""
+    more = {"borrow_within": {"policy": "LowerPriority"}} if borrows else {}
+    accounts = World(
+        Case(queues=[queue("a", 2, cohort="lab", reclaim="Any", **more)], waiting=[], want={})
+    ).accounts
+    account, gpu = accounts.queues["a"], FlavorResource("default", "gpu")
+    if used is not None:
+        account.usage[gpu] = used
+    trying = Attempt(accounts, account, workload_of(), {}, (gpu,), {}, 0)
+    if not any(others) or (not borrows and (used or 0) >= 2):
+        want: tuple[bool, ...] = (True,)
+    else:
+        want = (False, True) if not borrows and not others[0] else (True, False)
+    assert _borrowing_attempts(trying, *others) == want
+    strange = Attempt(accounts, account, workload_of(), {}, (gpu, FlavorResource("default", "cpu")), {}, 0)
+    assert _is_under_nominal(trying) == ((used or 0) < 2) and not _is_under_nominal(strange)
+    account.subtree[gpu] = 1
+    account.usage.pop(gpu, None)
+    assert _is_under_nominal(trying), "one, and nothing used"
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())

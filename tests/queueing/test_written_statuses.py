@@ -9,13 +9,14 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from queueworld import NOW_S, Case, World, queue, wl
+from queueworld import NOW_S, Case, World, queue, wl, workload_of
 
 from fairway.kube.timestamps import rfc3339
 from fairway.queueing.cycle.entries import Eviction, Head, Outcome, RequeueReason, Status
 from fairway.queueing.facts import objects as facts
 from fairway.queueing.facts.gates import DEFAULT_GATES, FeatureGates, gates_from
 from fairway.queueing.outcomes import statuses
+from fairway.queueing.outcomes.events import eviction_events
 
 Obj = dict[str, Any]
 NOW_US = NOW_S * 1_000_000
@@ -332,6 +333,34 @@ def test_an_eviction_that_was_counted_counts_one_more(known: Obj, now: int) -> N
     obj = of(HOLDS, schedulingStats={"evictions": [entry], "other": 1})
     stats = statuses.evicted(obj, "Preempted", "m", NOW_US)["status"]["schedulingStats"]
     assert stats == {"evictions": [{**entry, "count": now}], "other": 1}
+
+
+@pytest.mark.parametrize(("known", "now"), [({}, 1), ({"retryCount": 0}, 1), ({"retryCount": 3}, 4)])
+def test_a_check_that_is_to_be_tried_again_counts_it(known: Obj, now: int) -> None:
+    check = {"name": "c", "state": "Retry", "message": "m", **known}
+    (found,) = statuses.evicted(of(HOLDS, admissionChecks=[check]), "R", "m", NOW_US)["status"][
+        "admissionChecks"
+    ]
+    assert (found["retryCount"], found["state"]) == (now, "Pending")
+
+
+def test_both_priorities_are_told_of_who_preempts_and_who_goes() -> None:
+    victim = workload_of(key="ns/v", uid="uv", priority=2, base_priority=5, cluster_queue="b")
+    by = workload_of(key="ns/p", uid="up", priority=9, base_priority=3)
+    ranks = "preemptor effective priority: 9 (base: 3, boost: 6); preemptee effective priority: 2 (base: 5, boost: -3)"
+    told = eviction_events(Eviction(victim, "InClusterQueue", "why", by), "a")
+    assert [tuple(e) for e in told] == [
+        ("ns/v", "Normal", "EvictedDueToPreempted", "why"),
+        ("ns/v", "Normal", "Preempted", f"why; {ranks}"),
+        (
+            "ns/p",
+            "Normal",
+            "PreemptedWorkload",
+            f"Preempted workload ns/v (UID: uv) in ClusterQueue b; {ranks}",
+        ),
+    ]
+    alone = eviction_events(Eviction(victim, "NodeFailures", "why"), "a")
+    assert [tuple(e) for e in alone] == [("ns/v", "Normal", "EvictedDueToNodeFailures", "why")]
 
 
 def test_what_is_asked_for_without_anything() -> None:
