@@ -5,7 +5,6 @@ Source: pkg/cache/queue/cluster_queue.go (PushOrUpdate, Pop, requeueIfNotPresent
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -129,6 +128,11 @@ class Rules:
                     allows is None or allows(member.workload.namespace)
                 )
 
+    def copied(self) -> Rules:
+        """One that goes on apart; Workloads never change."""
+        members = {key: replace(member) for key, member in self.members.items()}
+        return replace(self, members=members, refused=dict(self.refused))
+
     def why(self, key: str) -> str | None:
         member = self.members.get(key)
         return None if member is None or member.is_active else self.refused.get(line(member.workload))
@@ -183,7 +187,7 @@ class Pair:
     heads: list[tuple[Head, Waiting]] = field(default_factory=list)
 
     def copied(self) -> Pair:
-        return Pair(self.queue.copy(), copy.deepcopy(self.rules, {}), list(self.heads))
+        return Pair(self.queue.copy(), self.rules.copied(), list(self.heads))
 
     def check(self, usage: Any) -> None:
         queue, rules = self.queue, self.rules
