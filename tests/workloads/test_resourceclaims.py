@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fairway.cluster.actions import Delete, Emit, Patch, SetStatus, perform
+from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
 from fairway.kube.resourceclaims import CLAIM, FINALIZER
@@ -291,3 +292,17 @@ def test_of_those_who_use_a_claim_only_pods_with_work_look_again() -> None:
         (PODS, "bound"),
         (CLAIMS, "mine"),
     ]
+    two = [{"name": "a", "resourceClaimName": "mine"}, {"name": "b", "resourceClaimName": "other"}]
+    for name in ("other", "late"):
+        store.create({**mine, "metadata": {**meta, "name": name}})
+    store.set_status(MINE._replace(name="other"), {"allocation": {"devices": {}}})
+    late = pod("late")
+    late["spec"] |= {"nodeName": "n1", "resourceClaims": [{**two[0], "resourceClaimName": "late"}, two[1]]}
+    made = store.create(late)
+    claim = store.require(MINE._replace(name="late"))
+    for type_, looks in ((ADDED, [(PODS, "late")]), (MODIFIED, [])):
+        found = affected(store, Change(1, type_, MINE._replace(name="late"), claim, None))
+        assert [(c, key.name) for c, key in found if c is PODS] == looks
+    for type_, looks in ((MODIFIED, [(PODS, "late")]), (DELETED, [])):
+        found = affected(store, Change(1, type_, Key("Pod", "default", "late"), made, made))
+        assert [(c, key.name) for c, key in found if c is PODS] == looks

@@ -11,14 +11,17 @@ from tinyworld import START_US, World, deployment, template
 from fairway.cluster.actions import Create, Delete, Emit, Patch, SetStatus
 from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
 from fairway.cluster.store import Store
+from fairway.kube.cron import parse
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, rfc3339
 from fairway.workloads import adoption, claims, podgroups, podwebhooks
 from fairway.workloads.cronjob import decide as cronjob
+from fairway.workloads.cronjob import missed
 from fairway.workloads.deployment import revisions, rolling, rollout, scaling, sets
 from fairway.workloads.disruption import budget as budgets
 from fairway.workloads.disruption.eviction import evict
 from fairway.workloads.job import backoff
+from fairway.workloads.podtemplate import fresh_names
 from fairway.workloads.statefulset import storage
 
 NOW = START_US
@@ -988,3 +991,37 @@ def test_what_is_claimed_comes_by_name_and_has_this_controller() -> None:
     found = claims.claim(store, owner, "apps/v1", "ReplicaSet")
     assert [p["metadata"]["name"] for p in found.objects] == ["a", "c", "d", "e"]
     assert [a.key.name for a in found.actions if isinstance(a, Patch)] == ["a", "e"]
+
+
+def test_a_uid_that_is_no_number_is_none() -> None:
+    """Names are drawn by the owner's uid: one of a dump that was written by hand counts as 0."""
+    of_nobody = next(fresh_names(Store(), "Pod", "default", "p-", "by-hand"))
+    assert of_nobody == next(fresh_names(Store(), "Pod", "default", "p-", "0-0"))
+    assert of_nobody != next(fresh_names(Store(), "Pod", "default", "p-", "0-1"))
+
+
+def test_a_year_of_missed_starts_is_passed_over() -> None:
+    """Of a start a second for thirty years the last one is found without a walk through all."""
+    began = "1996-01-05T08:00:00Z"
+    cron_job = {"metadata": {"creationTimestamp": began}, "spec": {}}
+    found = missed.due(cron_job, parse("@every 1s"), NOW + SECOND_US // 2)
+    assert (found.start_us, found.is_many) == (NOW, True)
+
+
+def test_a_budget_looks_at_pods_that_are_and_that_were_its_own() -> None:
+    store = Store()
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "a"}}}
+    meta = {"name": "b", "namespace": "default"}
+    store.create({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": spec})
+    mine, other = put(store, pod("p", labels={"app": "a"})), pod("p", labels={"app": "b"})
+    key = Key("Pod", "default", "p")
+    for now, before, type_, looks in (
+        (mine, None, ADDED, True),
+        (other, None, ADDED, False),
+        (other, mine, MODIFIED, True),
+        (mine, other, MODIFIED, True),
+        (mine, mine, DELETED, True),
+        (other, other, DELETED, False),
+    ):
+        found = budgets.CONTROLLER.map_change(store, Change(1, type_, key, now, before))
+        assert [k.name for k in found] == (["b"] if looks else [])

@@ -190,9 +190,7 @@ def map_change(view: View, change: Change) -> Sequence[Key]:
 
 
 def _watched() -> tuple[str, ...]:
-    return tuple(
-        sorted([NAMESPACE, *(gk for gk, kind in BY_GROUP_KIND.items() if kind.namespaced and gk != "Event")])
-    )
+    return (NAMESPACE, *(gk for gk, kind in BY_GROUP_KIND.items() if kind.namespaced and gk != "Event"))
 
 
 CONTROLLER: Final = Controller("namespace", NAMESPACE, _watched(), map_change, reconcile)

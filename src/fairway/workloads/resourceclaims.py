@@ -142,7 +142,7 @@ def _refused(view: View, key: Key, _now_us: int, message: str) -> Reconciliation
 
 
 def _is_there(view: View, pod: Obj, entry: PodClaim) -> bool:
-    claim = view.get(quick_key(CLAIM, meta_of(pod)["namespace"], entry.claim)) if entry.claim else None
+    claim = view.get(quick_key(CLAIM, meta_of(pod)["namespace"], entry.claim or ""))
     return claim is not None and is_for_pod(pod, claim)
 
 

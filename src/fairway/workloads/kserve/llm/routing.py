@@ -227,7 +227,7 @@ def urls_of(
         ]
         for path in _paths(route, settings.model_header):
             for listener in listeners if addresses else ():
-                for host in sorted(_hosts(route, listener, addresses)):
+                for host in _hosts(route, listener, addresses):
                     scheme, port = _SCHEMES[listener["protocol"]], listener.get("port")
                     at = "" if (scheme, port) in (("http", 80), ("https", 443)) else f":{port}"
                     kind = "gateway-internal" if host.endswith("cluster.local") else "gateway-external"
