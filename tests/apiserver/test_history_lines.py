@@ -293,6 +293,27 @@ def test_the_oldest_files_go_where_all_are_too_long(tmp_path: Path) -> None:
     assert sizes and all(1000 < size < 1300 for size in sizes)
 
 
+def test_after_a_full_file_all_that_is_there_is_told_once(tmp_path: Path) -> None:
+    """The next file begins with it, behind what still belongs to the full one."""
+    store = Store(now_us=4)
+    store.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": {"x": "y" * 500}}})
+    history = History(tmp_path, budget_bytes=1)
+    history.begin(store)
+    history.write(history.take())
+    assert history.take() == []
+    for number in range(60):
+        meta = {"name": f"m{number}", "labels": {"random": str(7919 ** (5 + number % 7) * number % 10**18)}}
+        store.create({"apiVersion": "v1", "kind": "Node", "metadata": meta})
+        store.delete(Key("Node", "", f"m{number}"))
+    history.write(history.take())
+    store.patch(Key("Node", "", "n"), {"metadata": {"labels": {"x": "z"}}})
+    change, there = history.take()
+    assert isinstance(change, Entry) and isinstance(there, There)
+    assert (there.at_us, [o["metadata"]["name"] for o in there.objects]) == (4, ["n"])
+    assert history.take() == [], "it is asked for once"
+    history.close()
+
+
 @pytest.mark.parametrize(
     ("budget", "begins", "want"),
     [

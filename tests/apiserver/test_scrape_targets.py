@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.histories import check_history
 
+from fairway.apiserver.metricsserver.nodepages import resource_metrics, summary
 from fairway.apiserver.scrapes import discovery
 from fairway.apiserver.scrapes.pages import Exporters
 from fairway.apiserver.statuses import StatusError
@@ -304,6 +305,12 @@ def test_pages_of_a_node_are_what_they_were() -> None:
         for path in ("/metrics", "/metrics/cadvisor"):
             yield f"== kubelet {path}"
             yield from pages.page_of_kubelet("n1", path).body.decode().splitlines()
+        use = Api().use("n1", NOW_US)
+        assert use is not None
+        yield "== kubelet /metrics/resource"
+        yield from resource_metrics(use, NOW_US + 1_999).splitlines()
+        yield "== kubelet /stats/summary"
+        yield from json.dumps(summary(use, NOW_US - 5 * SECOND_US, NOW_US), indent=1).splitlines()
         yield "== node-exporter"
         yield from pages.page_of_pod(exporter("node-exporter"), "/metrics").body.decode().splitlines()
 

@@ -544,3 +544,19 @@ def test_fields_are_written_in_order() -> None:
     assert list(entry["fieldsV1"]) == ["f:binaryData", "f:data"]
     assert list(entry["fieldsV1"]["f:data"]) == [".", "f:a", "f:m", "f:z"]
     assert list(entry["fieldsV1"]["f:binaryData"]) == [".", "f:b", "f:q"]
+
+
+@pytest.mark.parametrize("kind", ["data", "finalizers"])
+def test_nothing_and_something_empty_are_told_apart(kind: str) -> None:
+    """A map or list that becomes empty, or null, changed as a whole: there is nothing in it to name."""
+
+    def at(value: Any) -> dict[str, Any]:
+        return {"data": value} if kind == "data" else {"metadata": {"name": "c", "finalizers": value}}
+
+    empty: Any = {} if kind == "data" else []
+    whole: Any = {"f:data": {}} if kind == "data" else {"f:metadata": {"f:finalizers": {}}}
+    for old, new in ((None, empty), (empty, None)):
+        found = compare(at(old), at(new), _CM)
+        assert (found.added, found.modified, found.removed) == ({}, whole, {})
+    same = compare(at(empty), at(empty), _CM)
+    assert (same.added, same.modified, same.removed) == ({}, {}, {})
