@@ -219,3 +219,52 @@ def test_a_generation_moves_with_its_own_tree() -> None:
     accounts.drop_cluster_queue("new")
     accounts.settle()
     assert "new" not in accounts.queues
+
+
+ANEW: dict[str, Callable[[Accounts], None]] = {
+    "the queue": lambda accounts: accounts.set_cluster_queue(
+        facts.cluster_queue(queue("late", 4, cohort="x"))
+    ),
+    "a flavor": lambda accounts: accounts.set_flavor(facts.resource_flavor(flavor("default"))),
+    "a flavor that goes": lambda accounts: accounts.drop_flavor("spare"),
+    "a check": lambda accounts: accounts.set_check(facts.AdmissionCheck("c", "x", is_active=True)),
+    "a check that goes": lambda accounts: accounts.drop_check("c"),
+    "another queue": lambda accounts: accounts.set_cluster_queue(facts.cluster_queue(queue("else", 4))),
+    "a node": lambda accounts: accounts.drop_node("n"),
+}
+
+
+@pytest.mark.parametrize("what", ANEW)
+def test_a_queue_that_came_while_its_cohorts_were_a_circle_stays_inactive(what: str) -> None:
+    """Until it, a flavor or a check changes: Kueue stopped reading it half way. One that was there before is not."""
+
+    def cohorts(parent: str) -> None:
+        accounts.set_cohort(facts.cohort(cohort("x", "y")))
+        accounts.set_cohort(facts.cohort(cohort("y", parent)))
+        accounts.settle()
+
+    def states() -> dict[str, tuple[bool, bool, str]]:
+        return {
+            name: (of.is_active, of.in_cycle, "" if of.inactivity is None else of.inactivity.message)
+            for name, of in accounts.queues.items()
+        }
+
+    accounts = Accounts()
+    accounts.set_flavor(facts.resource_flavor(flavor("default")))
+    accounts.set_cluster_queue(facts.cluster_queue(queue("early", 4, cohort="x")))
+    cohorts("")
+    cohorts("x")
+    accounts.set_cluster_queue(facts.cluster_queue(queue("late", 4, cohort="x")))
+    accounts.set_cluster_queue(facts.cluster_queue(queue("aside", 4, cohort="z")))
+    accounts.settle()
+    half = (False, True, "Can admit new workloads")
+    assert states() == {"early": (True, True, ""), "late": half, "aside": (True, False, "")}
+    cohorts("")
+    well = {"early": (True, False, ""), "aside": (True, False, "")}
+    assert states() == {**well, "late": (False, False, half[2])}
+    ANEW[what](accounts)
+    accounts.settle()
+    found = states()
+    found.pop("else", None)
+    stays = what in ("another queue", "a node")
+    assert found == {**well, "late": (not stays, False, half[2] if stays else "")}

@@ -80,6 +80,18 @@ CASES = {
         waiting=[wl("high", "a", 2, priority=3)],
         want={"high": "preempts leaving:InClusterQueue"},
     ),
+    "one of its own that is being evicted goes before another queue's": Case(
+        queues=[
+            queue("a", 4, cohort="lab", within="LowerPriority", reclaim="Any"),
+            queue("b", 0, cohort="lab"),
+        ],
+        holding=[
+            running("leaving", "a", 2, priority=1, since_s=90, conditions=["Evicted"]),
+            running("guest", "b", 2, since_s=1),
+        ],
+        waiting=[wl("high", "a", 2, priority=3)],
+        want={"high": "preempts leaving:InClusterQueue"},
+    ),
     "not even all of them would do: nobody goes": Case(
         queues=[queue("a", 4, within="LowerPriority")],
         holding=[running("low", "a", 2), running("equal", "a", 2, priority=3)],
