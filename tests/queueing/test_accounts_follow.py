@@ -234,8 +234,9 @@ ANEW: dict[str, Callable[[Accounts], None]] = {
 }
 
 
+@pytest.mark.parametrize("copied", [True, False])
 @pytest.mark.parametrize("what", ANEW)
-def test_a_queue_that_came_while_its_cohorts_were_a_circle_stays_inactive(what: str) -> None:
+def test_a_queue_that_came_while_its_cohorts_were_a_circle_stays_inactive(what: str, copied: bool) -> None:
     """Until it, a flavor or a check changes: Kueue stopped reading it half way. One that was there before is not."""
 
     def cohorts(parent: str) -> None:
@@ -256,9 +257,13 @@ def test_a_queue_that_came_while_its_cohorts_were_a_circle_stays_inactive(what: 
     cohorts("x")
     accounts.set_cluster_queue(facts.cluster_queue(queue("late", 4, cohort="x")))
     accounts.set_cluster_queue(facts.cluster_queue(queue("aside", 4, cohort="z")))
+    if copied:
+        accounts = accounts.copy()
     accounts.settle()
     half = (False, True, "Can admit new workloads")
     assert states() == {"early": (True, True, ""), "late": half, "aside": (True, False, "")}
+    if copied:
+        accounts = accounts.copy()
     cohorts("")
     well = {"early": (True, False, ""), "aside": (True, False, "")}
     assert states() == {**well, "late": (False, False, half[2])}

@@ -293,6 +293,7 @@ class Accounts:
         twin._checks = dict(self._checks)
         twin._nodes = dict(self._nodes)
         twin._foreign = dict(self._foreign)
+        twin._half_read = dict(self._half_read)
         twin._build_topologies()
         twin._build_tree()
         twin._connect_topologies()
@@ -301,6 +302,7 @@ class Accounts:
                 twin.queues[name].generation = queue.generation
         # What is not settled here has yet to be settled there.
         twin._changed = dict(self._changed)
+        twin._unread = dict(self._unread)
         twin._is_stale = self._is_stale
         twin._are_nodes_stale = self._are_nodes_stale
         return twin
