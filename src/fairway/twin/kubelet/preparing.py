@@ -100,9 +100,8 @@ def _next_try_us(since_us: int, now_us: int) -> int:
     while at_us < now_us and delay_us < _LONGEST_US:
         at_us += delay_us
         delay_us = min(2 * delay_us, _LONGEST_US)
-    if at_us < now_us:
-        at_us += -(-(now_us - at_us) // _LONGEST_US) * _LONGEST_US
-    return at_us
+    # What is later already is so by less than the longest delay: nothing is added to it.
+    return at_us - (at_us - now_us) // _LONGEST_US * _LONGEST_US
 
 
 def _obstacle(k: Kubelet, pod: PodState, obj: Obj) -> str | None:
