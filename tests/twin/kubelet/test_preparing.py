@@ -201,6 +201,22 @@ def test_a_domain_is_waited_for_and_its_driver_gives_up_after_45_seconds() -> No
     assert world.at(113.75).seen() == "Running 1/1 main=run"
 
 
+@pytest.mark.parametrize(
+    ("ready_s", "tried_s"), [(0.1, 0.25), (0.3, 0.75), (1.5, 1.75), (9.8, 12.75), (11, 12.75), (12.8, 15.75)]
+)
+def test_a_domain_that_is_ready_is_noticed_at_its_drivers_next_try(ready_s: float, tried_s: float) -> None:
+    world = unbound()
+    world.twin.apply([domain()])
+    key = Key("ComputeDomain.resource.nvidia.com", "default", "d")
+    domain_claim(world, world.twin.store.require(key)["metadata"]["uid"])
+    world.at(ready_s)
+    world.twin.store.set_status(key, {"status": "Ready", "nodes": [{"name": "n", "status": "Ready"}]})
+    world.twin.wake()
+    assert world.at(tried_s - 0.01).seen() == "Pending 0/1 main=wait:ContainerCreating"
+    assert world.at(tried_s).seen() == "Running 1/1 main=run" and words(world) == []
+    assert world.at(50).kubelet.preparing == {} and words(world) == []
+
+
 def test_a_node_of_another_domain_is_waited_for_and_keeps_its_label() -> None:
     world = unbound()
     world.twin.apply([domain()])

@@ -259,6 +259,18 @@ def test_after_a_whole_run_the_next_begins_from_nothing() -> None:
     assert (totals.resumed, totals.useful_us, totals.lost_us) == (1, 200 * S, 20 * S)
 
 
+def test_what_was_saved_adds_up_from_run_to_run() -> None:
+    says = {"run-time": "100s", "checkpoint-interval": "30s"}
+    world = World(pod("p", says=says, restartPolicy="OnFailure"))
+    # 30 s are safe when it is killed at 50 s, 90 s when it is killed at 115 s; it waits for ten seconds then.
+    for at_s in (50, 115):
+        faults.kill_container(world.twin, P, world.us(at_s))
+    assert world.at(134.9).seen() == "Running 1/1 main=run*2"
+    assert world.at(135).seen() == "Succeeded 0/1 main=end:Completed:0*2"
+    totals = world.kubelet.progress.totals
+    assert (totals.resumed, totals.useful_us, totals.lost_us) == (2, 100 * S, 25 * S)
+
+
 def test_a_forecast_draws_how_long_main_containers_run() -> None:
     drawn = {"p": 20 * S, "q": None}
     says = {"run-time": "50s", "run-time.i": "5s"}
@@ -566,3 +578,47 @@ def test_a_second_stop_that_ends_no_sooner_changes_nothing() -> None:
         assert world.said().count(f"Killing*{want}") == 1, grace_s
         gone_s = 20 + min(grace_s, 20)
         assert world.at(gone_s - 0.1).seen() != "gone" and world.at(gone_s).seen() == "gone"
+
+
+@pytest.mark.parametrize("kind", ["startupProbe", "readinessProbe", "livenessProbe"])
+def test_probes_of_a_pod_that_is_gone_are_forgotten(kind: str) -> None:
+    probe = {"exec": {"command": ["x"]}, "periodSeconds": 5}
+    says = {"run-time": "forever", f"{kind.removesuffix('Probe')}-fails": "7s-60s"}
+    world = World(pod("p", container("c", **{kind: probe}), says=says)).at(4 if kind != "startupProbe" else 0)
+    world.delete(grace_s=0)
+    assert world.at(100).seen() == "gone" and world.kubelet.pods == {}
+
+
+def test_an_init_container_that_is_done_is_ready_and_no_other_that_ended() -> None:
+    inits = [container("i", "sleep 1"), container("s", "sleep 2; exit 0", restartPolicy="Always")]
+    two = [container("a", "sleep 3"), container("b", "sleep 90")]
+    world = World(pod("p", *two, initContainers=inits)).at(5.5)
+    status = world.need()["status"]
+    told = [*status["initContainerStatuses"], *status["containerStatuses"]]
+    assert {one["name"]: one["ready"] for one in told} == {"i": True, "s": False, "a": False, "b": True}
+    failed = World(pod("p", initContainers=[container("i", "sleep 1; exit 1")])).at(4)
+    assert [one["ready"] for one in failed.need()["status"]["initContainerStatuses"]] == [False]
+
+
+@pytest.mark.parametrize("kind", ["startup", "liveness"])
+@pytest.mark.parametrize(
+    ("policy", "is_sidecar", "said"),
+    [
+        ("Never", False, "Container c failed {} probe"),
+        ("OnFailure", False, "Container c failed {} probe, will be restarted"),
+        ("Always", False, "Container c failed {} probe, will be restarted"),
+        ("Never", True, "Init container c failed {} probe"),
+        ("Always", True, "Init container c failed {} probe"),
+    ],
+)
+def test_what_is_said_of_a_container_that_a_probe_kills(
+    kind: str, policy: str, is_sidecar: bool, said: str
+) -> None:
+    probe = {f"{kind}Probe": {"exec": {"command": ["x"]}, "periodSeconds": 5}}
+    says = {"run-time": "forever", "run-time.c": "forever", f"{kind}-fails.c": "true"}
+    one = container("c", **probe, **({"restartPolicy": "Always"} if is_sidecar else {}))
+    parts: Obj = {"initContainers": [one]} if is_sidecar else {}
+    made = pod("p", container("main") if is_sidecar else one, restartPolicy=policy, says=says, **parts)
+    world = World(made).at(12)
+    told = [e.message for e in world.twin.host.events.about(P) if e.reason == "Killing"]
+    assert told[:1] == [said.format(kind)]

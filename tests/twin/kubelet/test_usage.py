@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubeletworld import S, World, container, node, pod
+from kubeletworld import S, World, container, latency, node, pod
 
 from fairway.twin.behaviour import IDLE_CPU_MILLI, IDLE_MEMORY_BYTES
 from fairway.twin.kubelet.usage import NodeUse, node_use
@@ -69,3 +69,19 @@ def test_kwoks_annotations_are_understood() -> None:
     world = World(pod("p", meta=meta, restartPolicy="Always")).at(5)
     use = used(world, 5).pods[0].containers[0]
     assert (use.cpu_milli, use.memory_bytes) == (300, 5 * 2**20)
+
+
+def test_before_its_beginning_a_node_has_used_nothing() -> None:
+    world = World(nodes=[node()]).at(5)
+    for at_s, used_ns in ((-1, 0), (0, 0), (2, 2 * S * IDLE_CPU_MILLI)):
+        found = used(world, at_s)
+        assert (found.core_ns, found.cpu_milli, found.pods) == (used_ns, IDLE_CPU_MILLI, ())
+
+
+def test_pods_that_wait_or_have_not_started_by_then_use_nothing() -> None:
+    says = {**FOREVER, "cpu_usage": "1"}
+    world = World(pod("p", says=says), latency=latency(container_start=4)).at(6)
+    assert [len(one.containers) for at_s in (3.9, 4) for one in used(world, at_s).pods] == [0, 1]
+    (one,) = used(world, 6).pods
+    assert (one.namespace, one.name, one.started_us) == ("default", "p", EPOCH_US)
+    assert (one.containers[0].started_us, one.containers[0].core_ns) == (EPOCH_US + 4 * S, 2 * S * 1000)

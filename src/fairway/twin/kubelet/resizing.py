@@ -114,7 +114,7 @@ def _order(pod: PodState, obj: Obj, wished: PodPlan) -> tuple[Any, ...]:
 def _try(k: Kubelet, node: NodeState, pod: PodState, obj: Obj) -> None:
     wished = k.plans.of(obj)
     if _texts(wished) == _texts(pod.plan):
-        _withdraw(k, node, pod)
+        # It was taken back: we shall hear of it.
         return
     why = _refusal(node, pod, obj, wished)
     if why is None:

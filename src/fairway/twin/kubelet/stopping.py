@@ -201,8 +201,7 @@ def release(k: Kubelet, pod: PodState) -> None:
             loop.cancel(state.start_ticket)
         if state.exit_ticket:
             loop.cancel(state.exit_ticket)
-        if state.startup_ticket or state.liveness_ticket or state.readiness_ticket:
-            disarm(k, state)
+        disarm(k, state)
     del k.pods[pod.uid]
     node = k.nodes.get(pod.node)
     if node is not None and pod.uid in node.pods:
