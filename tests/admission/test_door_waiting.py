@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from admissionrequests import World, namespace, pod, request
 
+from fairway.admission import intree
 from fairway.admission.answers import forbidden, invalid
 from fairway.admission.door import Awaiting, Door
 from fairway.admission.intree import Options
@@ -21,6 +23,7 @@ from fairway.admission.request import (
     Gvk,
     User,
     WebhookAnswer,
+    status_body,
 )
 from fairway.admission.trial import judge
 from fairway.cluster.errors import ApiError
@@ -342,3 +345,54 @@ def test_a_limit_that_a_limit_range_gives_may_be_below_the_request() -> None:
     outcome = Door(store).enter(asks)
     assert isinstance(outcome, Denied)
     assert "must be less than or equal to cpu limit of 1" in outcome.error().message
+
+
+def test_who_may_not_leave() -> None:
+    """A namespace that stays, and whatever a policy keeps, in the words of whoever keeps it."""
+    store = Store()
+    for name in ("default", "team-a"):
+        store.create(namespace(name))
+    door = Door(store)
+    kept = door.leave(namespace("default"))
+    assert kept is not None and kept.message.endswith("this namespace may not be deleted")
+    assert door.leave(namespace("team-a")) is None
+    assert door.leave(config()) is None
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["configmaps"]}
+    api = "admissionregistration.k8s.io/v1"
+    says = {"expression": "object == null && oldObject.metadata.name != 'c'", "message": "c stays"}
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [says]}
+    policy = {"apiVersion": api, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "p"}, "spec": spec}
+    bound = {"policyName": "p", "validationActions": ["Deny"]}
+    store.create(policy)
+    store.create({**policy, "kind": "ValidatingAdmissionPolicyBinding", "spec": bound})
+    door = Door(store)
+    kept = door.leave(config())
+    assert kept is not None and kept.message.endswith("c stays")
+    assert door.leave({**config(), "metadata": {"name": "d", "namespace": "team-a"}}) is None
+    assert door.leave(pod()) is None
+
+
+def test_a_body_that_leaves_its_namespace_to_the_address_is_placed_there() -> None:
+    store = Store()
+    store.create(namespace("team-a"))
+    bare = pod()
+    asked = replace(request(bare), obj={**bare, "metadata": {"name": "p", "labels": {"a": "b"}}})
+    found = intree.changed(store, asked, Options(is_served=False))
+    assert not isinstance(found, Denied) and found is not None
+    assert found["metadata"] == {"name": "p", "labels": {"a": "b"}, "namespace": "team-a"}
+
+
+@pytest.mark.parametrize(
+    ("details", "want"),
+    [
+        ({"causes": [{"reason": "FieldValueInvalid"}, {"message": "m"}, "odd"]}, ("FieldValueInvalid", "")),
+        ({"causes": "odd"}, ()),
+        ({}, ()),
+        ("odd", ()),
+        (None, ()),
+    ],
+)
+def test_causes_are_what_a_webhook_said_where_it_said_any(details: Any, want: tuple[str, ...]) -> None:
+    body = {**status_body(403, "Forbidden", "no"), "details": details}
+    error = Denied("w", body).error()
+    assert (error.code, error.reason, error.causes) == (403, "Forbidden", want)

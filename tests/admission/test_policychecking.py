@@ -446,3 +446,11 @@ def test_the_chain_refuses_what_could_not_work() -> None:
     )
     assert refused.status["details"]["causes"][0]["reason"] == "FieldValueInvalid"
     assert isinstance(World().validate(request(policy())), Admitted)
+
+
+def test_what_conditions_of_webhooks_may_ask() -> None:
+    """The authorizer, and no parameters: there are none."""
+    asks = "authorizer.group('').resource('pods').check('get').allowed()"
+    assert problems(webhook(matchConditions=[{"name": "c", "expression": asks}])) == []
+    wrong = problems(webhook(matchConditions=[{"name": "c", "expression": "params.x == 1"}]))
+    assert len(wrong) == 1 and "undeclared reference to 'params'" in wrong[0]
