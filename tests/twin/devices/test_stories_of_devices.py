@@ -421,7 +421,7 @@ def broken() -> Iterator[str]:
     breaks(0, "thermal")
     breaks(1, "silent-corruption", after_us=2_000_000, repair_us=3_000_000)
     yield from world.until(20)
-    yield from world.apply(pod_on("late", 1, gpu_index="2", run_time="10s")).until(26)
+    yield from world.apply(pod_on("late", 1, gpu_index="2", run_time="4s")).until(26)
     breaks(2, "xid-13")
     yield from world.until(30)
     breaks(3, "xid-48", repair_us=15_000_000)
@@ -551,4 +551,14 @@ STORIES_OF = {
     "story", [story for stories in STORIES_OF.values() for story in stories], ids=lambda one: one.__name__
 )
 def test_nothing_else_happens_to_devices(story: Callable[[], Iterator[str]]) -> None:
+    check_history(STORIES / f"devices-{story.__name__}.txt", story())
+
+
+@pytest.mark.parametrize(
+    "story", [story for stories in STORIES_OF.values() for story in stories], ids=lambda one: one.__name__
+)
+def test_nor_in_copies_of_devices(
+    story: Callable[[], Iterator[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Watched, "goes_on_in_copies", True)
     check_history(STORIES / f"devices-{story.__name__}.txt", story())

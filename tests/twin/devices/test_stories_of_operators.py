@@ -231,3 +231,9 @@ def with_volumes(of: Obj, spec: Obj) -> Obj:
 @pytest.mark.parametrize("story", [operated, upgraded, rebooted, by_hand])
 def test_nothing_else_happens_on_nodes_with_an_operator(story: Callable[[], Iterator[str]]) -> None:
     check_history(STORIES / f"gpus-{story.__name__}.txt", story())
+
+
+@pytest.mark.parametrize("story", [rebooted, by_hand])
+def test_nor_in_copies_of_gpus(story: Callable[[], Iterator[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Watched, "goes_on_in_copies", True)
+    check_history(STORIES / f"gpus-{story.__name__}.txt", story())

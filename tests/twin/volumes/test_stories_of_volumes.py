@@ -227,3 +227,11 @@ def awaited() -> Iterator[str]:
 @pytest.mark.parametrize("story", [bound, provisioned, scratch, awaited], ids=lambda one: one.__name__)
 def test_nothing_else_happens_to_claims(story: Callable[[], Iterator[str]]) -> None:
     check_history(STORIES / f"volumes-{story.__name__}.txt", story())
+
+
+@pytest.mark.parametrize("story", [bound, provisioned, scratch, awaited], ids=lambda one: one.__name__)
+def test_nor_in_copies_of_volumes(
+    story: Callable[[], Iterator[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Watched, "goes_on_in_copies", True)
+    check_history(STORIES / f"volumes-{story.__name__}.txt", story())

@@ -419,8 +419,7 @@ class GpuOperator:
             metadata = {"labels": dict(step.labels), "annotations": dict(step.annotations)}
             actions.append(Patch(key, {"metadata": {k: v for k, v in metadata.items() if v}}))
         if step.delete:
-            doomed = next((k for k in self._pods.get(view.name, {}) if k.name == step.delete), None)
-            actions += [] if doomed is None else [Delete(doomed)]
+            actions += [Delete(k) for k in self._pods[view.name] if k.name == step.delete]
         for action in actions:
             perform(self.store, action)
         if step.devices is not None:

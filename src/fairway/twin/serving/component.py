@@ -270,10 +270,8 @@ class Serving:
         is_ready = is_condition_true((pod.get("status") or {}).get("conditions"), "Ready")
         wanted = is_ready and is_ours and not is_leaving
         step = IN if wanted else OUT
-        _drop_steps(end, OUT if wanted else IN)
-        if wanted == end.gets_requests:
-            _drop_steps(end, step)
-        elif not any(planned == step for _, planned in end.steps):
+        end.steps = [planned for planned in end.steps if planned[1] != (OUT if wanted else IN)]
+        if wanted != end.gets_requests and not any(planned == step for _, planned in end.steps):
             _plan_step(end, now_us + room.served.endpoint_us, step)
         if is_leaving and not any(step == CLOSE for _, step in end.steps):
             sigterm_us = _deleted_us(pod) + state.plan.containers[i].pre_stop_us
@@ -485,10 +483,6 @@ def _generating_probe(pod: Obj, i: int) -> GeneratingProbe | None:
 def _plan_step(end: Endpoint, at_us: int, step: int) -> None:
     end.steps.append((at_us, step))
     end.steps.sort()
-
-
-def _drop_steps(end: Endpoint, *which: int) -> None:
-    end.steps = [step for step in end.steps if step[1] not in which]
 
 
 def _began(state: PodState, i: int) -> int:
