@@ -122,6 +122,34 @@ CASES = {
         waiting=[wl("owner", "a", 6)],
         want={"owner": "preempts g0:InCohortReclamation g1:InCohortReclamation g2:InCohortReclamation"},
     ),
+    "whoever is back within its quota is spared, though it has less priority": Case(
+        queues=[
+            queue("a", 4, cohort="lab", reclaim="Any"),
+            queue("b", 2, cohort="lab"),
+            queue("c", 0, cohort="lab"),
+        ],
+        holding=[
+            *(running(f"b{i}", "b", 2, since_s=9 * i + 1) for i in range(2)),
+            running("c0", "c", 2, priority=7),
+        ],
+        waiting=[wl("owner", "a", 4)],
+        want={"owner": "preempts b0:InCohortReclamation c0:InCohortReclamation"},
+    ),
+    "and so is whoever borrows within a cohort that is": Case(
+        queues=[
+            queue("a", 4, cohort="org", reclaim="Any"),
+            queue("b", 2, cohort="left"),
+            queue("c", 0, cohort="left"),
+            queue("d", 0, cohort="org"),
+        ],
+        cohorts=[cohort("left", "org"), cohort("org")],
+        holding=[
+            *(running(f"c{i}", "c", 2, since_s=9 * i + 1) for i in range(2)),
+            running("d0", "d", 2, priority=7),
+        ],
+        waiting=[wl("owner", "a", 4)],
+        want={"owner": "preempts c0:InCohortReclamation d0:InCohortReclamation"},
+    ),
     "a preemptor that would borrow reclaims nothing": Case(
         queues=[queue("a", 2, cohort="lab", reclaim="Any"), queue("b", 4, cohort="lab")],
         holding=[running("guest", "b", 6)],

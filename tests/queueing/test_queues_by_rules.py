@@ -281,6 +281,24 @@ def test_a_queue_does_what_its_rules_say(seed: int, strategy: str, hashes: bool)
             pairs[1].check(usage)
 
 
+def test_nothing_is_kept_of_workloads_that_are_gone() -> None:
+    """Every form of workload is a line of its own: many come and go in a long run."""
+    queue, reader = ClusterQueuePending("a"), WorkloadReader()
+    for gpu in range(1, 40):
+        for name in ("one", "two"):
+            queue.push(reader.read(wl(f"{name}-{gpu}", "a", gpu)))
+    for gpu in range(1, 40):
+        head = queue.pop()
+        assert head is not None
+        queue.requeue(head, head.workload, RequeueReason.NO_FIT)
+        if gpu % 2:
+            queue.wake(0)
+    for key in (*queue.active(), *queue.inadmissible()):
+        queue.remove(key)
+    assert len(queue) == 0 and not queue._lines and not queue._waiting
+    assert queue.pop() is None and not queue._fronts and queue.is_idle
+
+
 # All queues
 
 

@@ -392,8 +392,8 @@ def test_a_better_sibling_that_is_being_preempted_is_still_there(gate: bool) -> 
 def test_which_sibling_is_better(which: str, is_skipped: bool) -> None:
     """By its first flavor, in the order of the queue's; one with another flavor, or none, is neither."""
     case = Case(
-        queues=[queue("a", {"default": 8, "next": 8, "last": 8})],
-        holding=[variant("other", which, running)],
+        queues=[queue("a", {"default": 9, "next": 9, "last": 9})],
+        holding=[running("another", "a", 1), variant("other", which, running), running("zero", "a", 1)],
         waiting=[variant("w", "next")],
         want={},
         flavors=[flavor(n) for n in ("default", "next", "last")],
