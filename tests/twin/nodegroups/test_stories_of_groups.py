@@ -58,6 +58,15 @@ def sold_out() -> Iterator[str]:
     yield from world.until(20 * M).told("three times")
 
 
+def nobody_waits() -> Iterator[str]:
+    """The end of a backoff is nothing to look at where neither a pod waits nor a request that counts is there."""
+    check = "check-capacity.autoscaling.x-k8s.io"
+    for is_on, made in ((True, ()), (False, (template("shape", "3"), request("r", check, "shape", 1)))):
+        world = World(group("one", SMALL), shortages=[Shortage("m")], provisioning_requests=is_on).until(5)
+        world.apply(pod("a"), *made).until(50)
+        yield from world.delete(Key("Pod", "default", "a")).until(15 * M).told("in the end")
+
+
 def late() -> Iterator[str]:
     """Machines that do not register within a quarter of an hour, and what comes of them later: nothing."""
     world = World(group("one", SMALL), group("two", CARDS, most=1), boot_s=1200).until(5)
@@ -304,22 +313,9 @@ def request(name: str, of_class: str, shape: str, count: int) -> Obj:
 
 
 STORIES: tuple[Callable[[], Iterator[str]], ...] = (
-    *(
-        growth,
-        sold_out,
-        late,
-        in_time_to_the_second,
-        taken_back,
-        empty,
-        drained,
-        kept,
-        stuck,
-        ill,
-        many_ill,
-        enough,
-        by_priority,
-    ),
-    *(comings_and_goings, found_there, asked_for, asked_in_vain, long_over),
+    *(growth, sold_out, nobody_waits, late, in_time_to_the_second, taken_back, empty, drained, kept, stuck),
+    *(ill, many_ill, enough, by_priority, comings_and_goings, found_there, asked_for, asked_in_vain),
+    long_over,
 )
 
 
