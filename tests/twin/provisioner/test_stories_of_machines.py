@@ -429,10 +429,11 @@ def test_nothing_else_happens(story: Callable[[], Iterator[str]]) -> None:
 @pytest.mark.parametrize("at_s", [0.5, 20, 70, 95, 131, 140, 150, 178, 182, 240, 333, 345])
 def test_a_copy_goes_on_alike(at_s: float) -> None:
     """Whatever is on its way: a batch, machines, a decision, a drain, an offering that is left out."""
+    mounts = [{"name": "v", "persistentVolumeClaim": {"claimName": "nobody"}}]
     world = World(
         pool(of={"expireAfter": "330s", "terminationGracePeriod": "30s"}, limits={"cpu": "40"}),
         *(pod("stays", terminationGracePeriodSeconds=20), pod("goes", "12", run="60s"), pod("huge", "90")),
-        *(pod("g", "1", gpu=1), pod("brief", "15", run="30s")),
+        *(pod("g", "1", gpu=1), pod("brief", "15", run="30s"), pod("lost", volumes=mounts)),
         shortages=[
             Shortage("small", from_us=EPOCH_US + 100 * S, until_us=EPOCH_US + 130 * S),
             Shortage("cards"),
@@ -441,5 +442,9 @@ def test_a_copy_goes_on_alike(at_s: float) -> None:
     )
     list(world.until(at_s))
     copied = world.forked()
-    told = [list(one.until(600)) + list(one.rest()) for one in (copied, world)]
+    assert list(copied.rest()) == list(world.rest())
+    told = []
+    for one in (copied, world):
+        lines = list(one.until(400)) + list(one.apply(pod("new")).until(600))
+        told.append(lines + list(one.rest()))
     assert told[0] == told[1]
