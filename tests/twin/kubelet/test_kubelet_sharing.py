@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import kubeletworld
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kubeletworld import World, latency
 
 from fairway.devices.interference import SWITCHING, paces
 from fairway.kube.objects import Key, Obj, status_of
 from fairway.kube.timestamps import SECOND_US, parse_rfc3339
+from fairway.twin.kubelet import slowing
 from fairway.twin.latency import latency_named
 from fairway.twin.standard import standard_components
 from fairway.twin.twin import Twin
@@ -91,3 +94,44 @@ def test_turns_are_never_more_than_the_card_and_fair(shares: list[float]) -> Non
     assert all(abs(u - max(used)) < 1e-9 for u in slowed)
     if slowed:
         assert sum(used) == pytest.approx(1)
+
+
+def slowed(world: World, milli: int, at_s: float) -> tuple[bool, float]:
+    """Whether the run of the one pod there is goes on at another pace from then on, and when it ends."""
+    world.at(at_s)
+    (pod,) = world.kubelet.pods.values()
+    found = slowing.stretch(world.kubelet, pod, milli)
+    (state,) = pod.containers
+    return found, -1 if state.exit_at is None else (state.exit_at.finished_us - world.us(0)) / SECOND_US
+
+
+def test_the_rest_of_a_run_takes_so_much_longer() -> None:
+    world = World(kubeletworld.pod("p", says={"run-time": "100s"}), latency=latency(container_relist=10))
+    assert slowed(world, 2000, 30) == (True, 170)
+    (state,) = next(iter(world.kubelet.pods.values())).containers
+    assert state.own_end is state.exit_at
+    assert slowed(world, 500, 40) == (True, 105)
+    assert slowed(world, 1000, 104.999999) == (True, 105)
+    # It has ended by then: that it is noticed ten seconds later changes nothing.
+    assert slowed(world, 3000, 105) == (False, 105)
+    assert slowed(world, 3000, 114) == (False, 105)
+    assert world.at(114.9).seen() == "Running 1/1 main=run"
+    assert world.at(115).seen() == "Succeeded 0/1 main=end:Completed:0"
+
+
+def test_what_kills_a_run_is_put_off_as_well_and_what_it_would_do_by_itself_is_not() -> None:
+    says = {"run-time": "100s", "out-of-memory-after": "60s"}
+    world = World(kubeletworld.pod("p", says=says))
+    assert slowed(world, 2000, 30) == (True, 90)
+    (state,) = next(iter(world.kubelet.pods.values())).containers
+    assert state.own_end is not None and state.own_end.finished_us == world.us(100)
+    assert world.at(90).seen() == "Failed 0/1 main=end:OOMKilled:137"
+
+
+def test_who_does_not_run_to_an_end_is_not_slowed() -> None:
+    assert slowed(World(kubeletworld.pod("p", says={"run-time": "forever"})), 2000, 5) == (False, -1)
+    waits = kubeletworld.pod("p", says={"run-time": "9s", "exit-code": "1"}, restartPolicy="OnFailure")
+    assert slowed(World(waits), 2000, 20) == (False, -1)
+    goes = World(kubeletworld.pod("p", says={"run-time": "90s", "stop-time": "9s"})).at(5)
+    goes.delete()
+    assert slowed(goes, 2000, 6) == (False, 14)

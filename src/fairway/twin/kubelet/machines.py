@@ -88,8 +88,7 @@ def learn(k: Kubelet, node: NodeState, obj: Obj) -> None:
     if _KUBELET in notes or node.managers is not None:
         locality.learn(k, node, obj)
     node.single_requests = tuple(single.split(",")) if single else ()
-    taints = spec_of(obj).get("taints")
-    node.no_execute = tuple(t for t in parse_taints(taints) if t.effect == NO_EXECUTE) if taints else ()
+    node.no_execute = tuple(t for t in parse_taints(spec_of(obj).get("taints")) if t.effect == NO_EXECUTE)
 
 
 def vanish(k: Kubelet, name: str) -> None:

@@ -21,12 +21,14 @@ def stretch(k: Kubelet, pod: PodState, milli: int) -> bool:
     state = pod.containers[i]
     if state.state != RUNNING or state.exit_at is None or state.stalled_us != NO_TIME or pod.is_stopping:
         return False
-    now_us = k.loop.now_us
+    rest_us = state.exit_at.finished_us - k.loop.now_us
+    if rest_us <= 0:
+        # It has ended, and nobody has noticed yet.
+        return False
     is_own = state.exit_at is state.own_end
-    rest_us = max(state.exit_at.finished_us - now_us, 0)
     if state.exit_ticket:
         k.loop.cancel(state.exit_ticket)
-    state.exit_at = state.exit_at._replace(finished_us=now_us + rest_us * milli // 1000)
+    state.exit_at = state.exit_at._replace(finished_us=k.loop.now_us + rest_us * milli // 1000)
     if is_own:
         state.own_end = state.exit_at
     state.exit_ticket = k.loop.at(state.exit_at.finished_us + k.relist_delay(pod), k.h_exit, (pod.uid, i))
