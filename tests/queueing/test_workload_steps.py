@@ -14,11 +14,12 @@ import yaml
 from queueworld import queue
 from stepwords import NOW_US, ago, said, was
 
+from fairway.cluster.actions import SetStatus
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import SECOND_US
 from fairway.queueing.control.blockers import Blocker
 from fairway.queueing.control.settings import KueueSettings, PodsReady
-from fairway.queueing.control.workload import Surroundings, reconcile_workload
+from fairway.queueing.control.workload import Surroundings, WorkloadDecision, reconcile_workload
 from fairway.queueing.facts.gates import DEFAULT_GATES
 from fairway.queueing.facts.objects import LocalQueue, cluster_queue
 
@@ -51,7 +52,12 @@ def check(name: str, state: str, **more: Any) -> Obj:
     return {"name": name, "state": state, "message": "", "lastTransitionTime": ago(100), **more}
 
 
-def look(
+def look(obj: Obj, **around: Any) -> list[str]:
+    found = decided(obj, **around)
+    return said([obj], found.actions, found.again_at_us)
+
+
+def decided(
     obj: Obj,
     *,
     settings: KueueSettings | None = None,
@@ -60,7 +66,7 @@ def look(
     going: bool = False,
     blocker: Blocker | None = None,
     checks: tuple[str, ...] = (),
-) -> list[str]:
+) -> WorkloadDecision:
     spec = {"stopPolicy": cq, "admissionChecksStrategy": {"admissionChecks": [{"name": c} for c in checks]}}
     around = Surroundings(
         settings or KueueSettings(),
@@ -69,8 +75,7 @@ def look(
         going,
         lambda _: blocker,
     )
-    decided = reconcile_workload(obj, around, NOW_US)
-    return said([obj], decided.actions, decided.again_at_us)
+    return reconcile_workload(obj, around, NOW_US)
 
 
 FINISHED = was("Finished", reason="Succeeded", since_s=100)
@@ -309,6 +314,27 @@ CASES: dict[str, tuple[Obj, dict[str, Any]]] = {
         holds(admitted_s=90, spec={"maximumExecutionTimeSeconds": 100}),
         {"settings": KueueSettings(pods_ready=QUICK)},
     ),
+    # The rest of its status
+    "something stands in its way, counted": (
+        state(requeueState={"count": 2}, admissionChecks=[check("a", "Pending")]),
+        {"blocker": Blocker("Misconfigured", "no queue"), "checks": ("a",)},
+    ),
+    "evicted and deactivated, and out of time": (
+        holds(was("Evicted"), spec={"active": False, "maximumExecutionTimeSeconds": 50}),
+        {},
+    ),
+    "evicted and deactivated for its time, and out of it": (
+        holds(
+            was("Evicted"),
+            was("DeactivationTarget"),
+            spec={"active": False, "maximumExecutionTimeSeconds": 50},
+        ),
+        {},
+    ),
+    "pods took too long, its wait is over": (
+        holds(admitted_s=300, requeueState={"count": 1, "requeueAt": ago(7), "x": 1}),
+        {"settings": KueueSettings(pods_ready=QUICK)},
+    ),
 }
 WANT: dict[str, list[str]] = yaml.safe_load(
     (Path(__file__).parent / "workload_steps.yaml").read_text(encoding="utf-8")
@@ -319,6 +345,26 @@ WANT: dict[str, list[str]] = yaml.safe_load(
 def test_what_is_done_next(case: str) -> None:
     obj, around = CASES[case]
     assert look(obj, **around) == WANT[case]
+
+
+def _observed(case: tuple[Obj, dict[str, Any]], generation: int | None) -> set[int | None]:
+    """The generations that its conditions tell, of those that are written anew."""
+    obj, around = case
+    if generation is not None:
+        obj = {**obj, "metadata": {**obj["metadata"], "generation": generation}}
+    before = obj["status"]["conditions"]
+    written = [a.status for a in decided(obj, **around).actions if isinstance(a, SetStatus)]
+    return {
+        c.get("observedGeneration") for s in written for c in s.get("conditions") or () if c not in before
+    }
+
+
+def test_conditions_tell_of_which_generation_they_are() -> None:
+    told = [case for case in CASES if _observed(CASES[case], None)]
+    assert len(told) > 20
+    for case in told:
+        assert _observed(CASES[case], None) == {None}, case
+        assert _observed(CASES[case], 3) == {3}, case
 
 
 def test_every_state_is_told_what_comes_of_it() -> None:

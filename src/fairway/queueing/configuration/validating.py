@@ -26,7 +26,7 @@ from fairway.queueing.webhooks.settings import FRAMEWORKS, NAMESPACE_LABEL
 Raw = Mapping[str, Any]
 
 _STRATEGY_SETS = ([BOTH_STRATEGIES[0]], [BOTH_STRATEGIES[1]], BOTH_STRATEGIES)
-_MAX_LABELS, _MAX_LABELS_PER_KIND, _MAX_VALUES, _MAX_WORKLOAD_VALUES = 20, 6, 16, 12
+_MAX_LABELS, _MAX_VALUES, _MAX_WORKLOAD_VALUES = 20, 16, 12
 _LABEL_KINDS = {"Cohort": 6, "LocalQueue": 6, "ClusterQueue": 6, "Workload": 2}
 _KIND_ARG = re.compile(r"[^.]+\.[^.]+\..+")
 _LABEL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
@@ -165,7 +165,7 @@ def _usage_faults(usage: Raw | None) -> list[Fault]:
     at: Path = ("admissionFairSharing",)
     half_life = usage.get("usageHalfLifeTime", "0s")
     out = _negative(half_life, (*at, "usageHalfLifeTime"))
-    if duration_ns(usage["usageSamplingInterval"]) <= 0:
+    if duration_ns(usage["usageSamplingInterval"]) < 1:
         # Kueue shows the half-life here.
         out.append(
             f.invalid((*at, "usageSamplingInterval"), go_duration(half_life), "must be greater than 0")

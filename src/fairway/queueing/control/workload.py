@@ -98,9 +98,9 @@ class _Turn:
 
     def decide(self) -> WorkloadDecision:
         if not meta_of(self.obj).get("ownerReferences"):
-            orphaned = self._orphaned()
+            orphaned = tuple(self._orphaned())
             if orphaned:
-                return WorkloadDecision(tuple(orphaned))
+                return WorkloadDecision(orphaned)
         if is_finished(self.obj):
             return self._finished()
         retried = self._retry_time()
@@ -109,15 +109,15 @@ class _Turn:
         decided = self._active() if is_active(self.obj) else self._inactive()
         if decided is not None:
             return decided
-        restarted = self._restarted()
+        restarted = tuple(self._restarted())
         if restarted:
-            return WorkloadDecision(tuple(restarted))
+            return WorkloadDecision(restarted)
         actions: list[Action] = []
         if not conds.is_true(self.status, conds.ADMITTED):
             actions = self._unadmitted()
         if conds.is_true(self.status, conds.QUOTA_RESERVED):
             return self._holding(actions)
-        return WorkloadDecision(tuple(actions)) if actions else NOTHING
+        return WorkloadDecision(tuple(actions))
 
     # Before anything else
 
@@ -218,7 +218,7 @@ class _Turn:
             text = "The LocalQueue was restarted after being stopped"
             return [self._requeued("LocalQueueRestarted", text)]
         if self.gates.admission_gated_by:
-            gated = self._gate()
+            gated = [*self._gate()]
             if gated:
                 return gated
         if lq is None or cq is None:
@@ -308,8 +308,6 @@ class _Turn:
         rejected = checks.in_state(self.obj, checks.REJECTED)
         if rejected:
             message = checks.listed(rejected, checks.REJECTED)
-            if conds.is_true(self.status, DEACTIVATION_TARGET):
-                return []
             told = truncated(f"Deactivated due to {message}", MAX_EVENT_MESSAGE)
             return [
                 self._deactivating(conds.EVICTED_BY_ADMISSION_CHECK, message),
@@ -380,10 +378,7 @@ class _Turn:
         """
         wait_us = min(waiting.backoff_base_us << min(count, 40), waiting.backoff_max_us)
         state = dict(self.status.get("requeueState") or {})
-        until_us = self.now_us + wait_us
-        present = checks.requeue_at_us(self.status)
-        if present is None or present < until_us:
-            state["requeueAt"] = rfc3339(until_us)
+        state["requeueAt"] = rfc3339(self.now_us + wait_us)
         state["count"] = count + 1
         return state
 

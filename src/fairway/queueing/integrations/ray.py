@@ -95,7 +95,7 @@ class RayJob(RayIntegration):
 
     def template_at(self, job: Obj, where: Where) -> Obj:
         found = super().template_at(job, where)
-        if found or where[-1] != "submitterPodTemplate":
+        if found or "submitterPodTemplate" not in where:
             return found
         head = dig(job, *self.cluster_path, "headGroupSpec", "template", "spec", "containers", 0) or {}
         container = {
