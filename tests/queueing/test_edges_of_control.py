@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from queueworld import NOW_S, Case, World, cohort, queue, running, wl, workload_of
+from queueworld import NOW_S, Case, World, cohort, flavor, queue, running, wl, workload_of
 from test_books_of_workloads import Books, _local
 from test_queueing_nodefailures import (
     DEFAULT_GATES,
@@ -24,19 +24,28 @@ from test_ungating_oracle import pod as gated_pod
 from test_ungating_oracle import went
 from test_ungating_oracle import workload as placed
 
-from fairway.cluster.actions import Emit, SetStatus
+from fairway.cluster.actions import Emit, Replace, SetStatus
 from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US, rfc3339
-from fairway.queueing.control import queuestatus
+from fairway.queueing.control import checks, queuestatus, trees
 from fairway.queueing.control.environment import Environment
 from fairway.queueing.control.holdings import Holdings
 from fairway.queueing.control.nodefailures import NODE_FAILURE_DELAY_US, Member, is_ill, on_node
+from fairway.queueing.control.pendingreasons import standing_of, standings
 from fairway.queueing.control.queuestatus import NOTHING_HELD, Held
+from fairway.queueing.control.settings import PodsReady
+from fairway.queueing.control.touched import Touched
+from fairway.queueing.control.ungating import ungated
 from fairway.queueing.control.waiting import Waiting
+from fairway.queueing.cycle.entries import RequeueReason
+from fairway.queueing.cycle.nomination import CycleOptions
 from fairway.queueing.facts import objects as facts
 from fairway.queueing.facts.objects import FlavorResource
+from fairway.queueing.facts.podsets import PodSetCharge
+from fairway.queueing.quota.accounts import Accounts
+from fairway.queueing.quota.queueusage import UsageSettings
 
 GPU, CPU = FlavorResource("default", "gpu"), FlavorResource("default", "cpu")
 AT = NOW_S * 1_000_000
@@ -99,6 +108,43 @@ def test_a_cluster_queue_says_what_it_holds_and_borrows(
     assert status["other"] == 1 and "fairSharing" not in status
     shares = queuestatus.cluster_queue_status(obj, account, held, 7, fair_sharing=True, now_us=AT)
     assert shares["fairSharing"]["x"] == 1 and "weightedShare" in shares["fairSharing"]
+
+
+def test_what_nobody_uses_and_what_has_no_quota() -> None:
+    flavors = [
+        {"name": "a", "resources": [{"name": "gpu", "nominalQuota": "1"}]},
+        {
+            "name": "b",
+            "resources": [{"name": "cpu", "nominalQuota": "1"}, {"name": "gpu", "nominalQuota": "1"}],
+        },
+    ]
+    spec = {"resourceGroups": [{"coveredResources": ["gpu", "cpu"], "flavors": flavors}]}
+    case = Case(
+        queues=[queue("q", cohort="c", spec=spec)], waiting=[], want={}, flavors=[flavor("a"), flavor("b")]
+    )
+    account = World(case).accounts.queues["q"]
+    held = Held(1, 0, {FlavorResource("a", "cpu"): 500, FlavorResource("b", "gpu"): 1})
+
+    def listed(*amounts: str) -> list[tuple[str, ...]]:
+        return [tuple(amounts[0:2]), tuple(amounts[2:4])]
+
+    def found(said: list[Obj], field: str) -> list[tuple[str, ...]]:
+        assert [f["name"] for f in said] == ["a", "b"]
+        assert all([r["name"] for r in f["resources"]] == ["cpu", "gpu"] for f in said)
+        return [tuple(r[field] for r in f["resources"]) for f in said]
+
+    status = queuestatus.cluster_queue_status({}, account, held, 0, fair_sharing=False, now_us=AT)
+    assert found(status["flavorsReservation"], "total") == listed("500m", "0", "0", "1")
+    assert found(status["flavorsReservation"], "borrowed") == listed("500m", "0", "0", "0")
+    assert (
+        found(status["flavorsUsage"], "total")
+        == found(status["flavorsUsage"], "borrowed")
+        == listed("0", "0", "0", "0")
+    )
+    local = facts.local_queue(_local("lq", "q"))
+    status = queuestatus.local_queue_status({}, local, account, held, 0, is_queue_active=True, now_us=AT)
+    assert found(status["flavorsReservation"], "total") == listed("500m", "0", "0", "1")
+    assert found(status["flavorsUsage"], "total") == listed("0", "0", "0", "0")
 
 
 def test_an_inactive_cluster_queue_says_why() -> None:
@@ -343,6 +389,19 @@ def test_ranks_where_little_is_said() -> None:
         else:
             assigned["count"] = count
         assert went(short, [first, second]) == {"p": ("r", "h"), "q": ("r", "i")}
+    large = placed([("main", request, rack)])
+    large["status"]["admission"]["podSetAssignments"][0]["count"] = 3
+    third = gated_pod("r", "main", index="2")
+    assert went(large, [third, second]) == {"r": ("r", "h"), "q": ("r", "i")}, "more than there is room for"
+    unhealthy = placed([("main", request, rack)], unhealthy=["i"])
+    assert went(unhealthy, [first, second]) == {"q": ("r", "h")}
+    unhealthy["status"]["admission"]["podSetAssignments"][0]["topologyAssignment"] = {
+        "levels": ["rack"],
+        "domains": [{"values": ["i"], "count": 2}],
+    }
+    assert [
+        a.obj["metadata"]["name"] for a in ungated(unhealthy, [first, second]) if isinstance(a, Replace)
+    ] == ["q", "p"]
     none: Obj = {**of, "status": {**of["status"], "admission": {"podSetAssignments": []}}}
     assert went(none, [first]) == {}
 
@@ -353,7 +412,7 @@ def test_sub_groups_end_where_the_next_begins() -> None:
     of = placed([("main", request, places)])
     whole = [gated_pod(f"p{g}{i}", "main", index=str(i), group=str(g)) for g in (1, 0) for i in (1, 0)]
     assert went(of, whole) == {f"p{g}{i}": ("r", f"h{2 * g + i}") for g in (0, 1) for i in (0, 1)}
-    beyond = [gated_pod("a", "main", index="2", group="0"), gated_pod("b", "main", index="0", group="1")]
+    beyond = [gated_pod("a", "main", index="2", group="0"), gated_pod("b", "main", index="1", group="1")]
     assert went(of, beyond) == {"a": ("r", "h0"), "b": ("r", "h1")}, "one beyond its group has no rank"
 
 
@@ -488,6 +547,268 @@ def test_books_and_their_copies() -> None:
     assert twin.is_queue_active("q") and not twin.is_queue_active("x") and not twin.is_queue_going("q")
 
 
+def test_books_go_by_their_settings() -> None:
+    shares = queue("q", 8, spec={"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}})
+    for usage in (UsageSettings(0.0, 300.0, {}), None):
+        backlog = Books(("ClusterQueue", shares), usage=usage).backlog
+        assert backlog.pending.queues["q"].by_usage is (usage is not None)
+        assert backlog.copy().pending.queues["q"].by_usage is (usage is not None)
+    for ready, by_eviction, blocks in (
+        (None, True, False),
+        (PodsReady(requeues_by_eviction_time=True), True, False),
+        (PodsReady(requeues_by_eviction_time=False, blocks_admission=True), False, True),
+    ):
+        backlog = _books(pods_ready=ready).backlog
+        assert backlog.reader.requeue_by_eviction_time is by_eviction
+        assert backlog.holdings.blocks_admission is blocks
+
+
+def test_whose_workloads_and_what_their_devices_count_as() -> None:
+    books = _books()
+    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": True}
+    of = wl("w", "q", 2)
+    of["metadata"]["ownerReferences"] = [job]
+    books.say("Workload", of)
+    twin, key = books.backlog.copy(), Key("Job.batch", "default", "j")
+    assert books.backlog.owned.has(key) and twin.owned.has(key)
+    books.say("Workload", of, gone=True)
+    assert not books.backlog.owned.has(key) and twin.owned.has(key)
+    twin.charge("default/w", (PodSetCharge("main", (("gpu", 3),), ()),))
+    fresh = {**of}
+    assert [w.totals[0].requests["gpu"] for w in (twin.read(fresh), twin.read_as_written(fresh))] == [5, 5]
+    assert books.backlog.read_as_written(fresh).totals[0].requests["gpu"] == 2, (
+        "a charge is of one copy alone"
+    )
+    other = wl("v", "q", 2)
+    assert [w.totals[0].requests["gpu"] for w in (twin.read(other), twin.read_as_written(other))] == [2, 2]
+
+
+def test_all_that_is_reconfigured_is_told_in_order() -> None:
+    touched = Touched()
+    assert touched.has_news is touched.copy().has_news is False
+    accounts = Accounts(DEFAULT_GATES)
+    for name in ("c", "a", "b"):
+        accounts.set_cluster_queue(facts.cluster_queue(queue(name, 1, cohort=f"{name}x")))
+        accounts.set_cohort(facts.cohort(cohort(f"{name}x")))
+    assert touched.take_statuses(accounts, fair_sharing=True) == ()
+    touched.reconfigure()
+    assert touched.has_news is True
+    told = touched.copy().take_statuses(accounts, fair_sharing=True)
+    assert [name for _, name in told] == ["a", "b", "c", "ax", "bx", "cx"]
+    assert [name for _, name in touched.take_statuses(accounts, fair_sharing=False)] == ["a", "b", "c"]
+    assert trees.using_flavor(accounts.queue_specs(), "default") == ["a", "b", "c"]
+    assert (
+        trees.using_flavor(accounts.queue_specs(), "x")
+        == trees.using_check(accounts.queue_specs(), "x")
+        == []
+    )
+    checked = {n: facts.cluster_queue(queue(n, 1, spec={"admissionChecks": ["k"]})) for n in ("b", "c", "a")}
+    assert trees.using_check(checked, "k") == ["a", "b", "c"]
+    both = facts.cluster_queue(queue("q", 1, spec={"admissionChecks": ["b", "a"]}))
+    assert list(checks.needed_checks(running("w", "q", 1), both)) == ["a", "b"]
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_an_echo_changes_nothing(keeps: bool) -> None:
+    """Unless what waits is to lose its place in the search over flavors, or its pods will be others."""
+    gates = replace(DEFAULT_GATES, flavor_fungibility_preserve_scan_progress=keeps)
+    books, of = _books(gates=gates), wl("w", "q", 2)
+    books.workload(of)
+    known = books.backlog.waiting.facts_of("default/w")
+    assert bool(books.workload(of)) is not keeps
+    books.backlog.enqueue(of, AT)
+    assert (books.backlog.waiting.facts_of("default/w") is known) is keeps
+    limit = {
+        "metadata": {"name": "l", "namespace": "default"},
+        "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "2"}}]},
+    }
+    books.backlog.environment.hear_limit_range(_change("LimitRange", limit))
+    books.backlog.enqueue(of, AT)
+    now = books.backlog.waiting.facts_of("default/w")
+    assert now is not None and now is not known and now.totals[0].requests["cpu"] == 2000
+
+
+def test_a_workload_that_moves_waits_in_one_queue() -> None:
+    for is_told_of_before in (True, False):
+        books = Books(("ClusterQueue", queue("q", 8)), *(("LocalQueue", _local(n, "q")) for n in "ab"))
+        backlog = books.backlog
+        backlog.apply(_change("Workload.kueue.x-k8s.io", wl("w", "a", 2)), AT)
+        books.told()
+        old = wl("w", "a", 2) if is_told_of_before else None
+        backlog.apply(_change("Workload.kueue.x-k8s.io", wl("w", "b", 2), old), AT)
+        assert (
+            backlog.pending_by("default/a"),
+            backlog.pending_by("default/b"),
+            backlog.pending_in("q"),
+        ) == (0, 1, 1)
+        if is_told_of_before:
+            assert list(backlog.waiting.members("default/a")) == []
+            assert "tells LocalQueue default/a" in books.told()
+        assert list(backlog.waiting.members("default/b")) == ["default/w"]
+    backlog.apply(_change("Workload.kueue.x-k8s.io", wl("w", "b", 2), gone=True), AT)
+    assert list(backlog.waiting.members("default/b")) == [] and backlog.pending_in("q") == 0
+
+
+def test_a_workload_that_is_held_back_leaves_its_queue() -> None:
+    books = _books()
+    books.workload(wl("w", "q", 2, namespace="default"))
+    gated = wl("w", "q", 2, annotations={"kueue.x-k8s.io/admission-gated-by": "x"})
+    books.workload(gated)
+    assert books.waits() == [] and books.backlog.pending_by("default/q") == 0
+    books.workload(wl("v", "q", 1, namespace="strange"))
+    assert books.backlog.namespaces.labels["strange"] == {"kubernetes.io/metadata.name": "strange"}
+
+
+def test_who_is_told_of_what_is_taken_and_held() -> None:
+    books = _books()
+    books.workload(wl("w", "q", 2))
+    books.backlog.taken("default/w")
+    assert books.told() == ["tells LocalQueue default/q", "tells ClusterQueue q"]
+    books.backlog.taken("default/w")
+    assert books.told() == [] and books.backlog.pending_by("default/q") == 0
+    books.backlog.hold(books.backlog.read(running("h", "q", 1)))
+    assert books.told() == ["tells ClusterQueue q", "tells LocalQueue default/q", "anew"]
+
+
+def test_all_that_waits_below_a_root_is_woken() -> None:
+    """Also where who belongs to it was not settled since."""
+    books = _books()
+    books.workload(wl("w", "q", 20))
+    waiting = books.backlog.pending.queues["q"]
+    head = waiting.pop()
+    assert head is not None
+    waiting.requeue(head, head.workload, RequeueReason.GENERIC, now_us=AT)
+    known = waiting.get("default/w")
+    assert known is not None and not known.is_active
+    books.backlog.accounts.settle()
+    books.say("ClusterQueue", queue("q", 8, cohort="d"))
+    version = books.backlog.version
+    books.backlog.wake("/d", AT)
+    assert books.backlog.version == version + 1
+    known = books.backlog.pending.queues["q"].get("default/w")
+    assert known is not None and known.is_active
+
+
+def test_a_queue_that_is_dropped_lets_go_of_all_that_waits() -> None:
+    books = _books()
+    books.workload(wl("w", "q", 2))
+    of = queue("q", 8)
+    books.backlog.apply(_change("ClusterQueue.kueue.x-k8s.io", of, of, gone=True), AT)
+    assert "q" not in books.backlog.pending.queues and "q" not in books.backlog.accounts.queue_specs()
+    assert books.backlog.pending_by("default/q") == 0 and books.backlog.waiting.home_of("default/w") is None
+    assert "tells LocalQueue default/q" in books.told()
+
+
+def test_a_local_queue_that_goes_has_its_workloads_asked() -> None:
+    books = _books()
+    books.workload(wl("w", "q", 2))
+    books.say("LocalQueue", _local("q", "q"), gone=True)
+    assert "asks default/w" in books.told() and books.backlog.pending_in("q") == 0
+    books.say("LocalQueue", _local("q", "q"))
+    assert "asks default/w" in books.told() and books.backlog.pending_in("q") == 1
+
+
+def test_nodes_and_topologies_whatever_comes_first() -> None:
+    def host(name: str) -> Obj:
+        status = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"gpu": "8"}}
+        return {"metadata": {"name": name, "labels": {HOST: name}}, "spec": {}, "status": status}
+
+    books = Books()
+    backlog, of = books.backlog, {"metadata": {"name": "t"}, "spec": {"levels": [{"nodeLabel": HOST}]}}
+    books.say("ResourceFlavor", flavor("default", topologyName="t"))
+
+    def there() -> set[str]:
+        backlog.accounts.settle()
+        found = backlog.accounts.topologies.get("default")
+        return set() if found is None else {leaf.id for leaf in found.leaves.values()}
+
+    for name in ("a", "b"):
+        backlog.apply(_change("Node", host(name)), AT)
+    backlog.apply(_change("Node", host("b"), host("b"), gone=True), AT)
+    assert not backlog.has_topologies and there() == set()
+    books.say("Topology", of)
+    assert backlog.has_topologies and there() == {"a"}
+    backlog.apply(_change("Node", host("c")), AT)
+    assert there() == {"a", "c"}
+    backlog.apply(_change("Node", host("a"), host("a"), gone=True), AT)
+    assert there() == {"c"}
+    books.say("Topology", of, gone=True)
+    assert there() == set() and not backlog.has_topologies
+
+
+def test_queues_that_take_a_namespace_now_are_woken_by_name() -> None:
+    books = Books()
+    selector = {"namespaceSelector": {"matchLabels": {"a": "b"}}}
+    for name in ("c", "a", "b"):
+        books.say("ClusterQueue", queue(name, 1, spec=selector))
+    books.told()
+
+    def labelled(**labels: str) -> list[str]:
+        books.backlog.apply(_change("Namespace", {"metadata": {"name": "new", "labels": labels}}), AT)
+        return [line for line in books.told() if line.startswith("wakes")]
+
+    assert labelled(a="b") == [], "it is new: nothing waits in it"
+    assert labelled(a="c") == [] and labelled(a="b") == ["wakes a", "wakes b", "wakes c"]
+    assert labelled(a="b", x="y") == []
+
+
+def test_standings_by_queue_and_by_what_was_used() -> None:
+    """Whether or not the books were settled; what was used counts where the queue says so."""
+    shares = {"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}}
+    books = Books(
+        ("ClusterQueue", queue("b", 8)),
+        ("ClusterQueue", queue("a", 8, spec=shares)),
+        *(("LocalQueue", _local(name, name[0])) for name in ("a1", "a2", "b1", "b2")),
+        usage=UsageSettings(0.0, 300.0, {}),
+    )
+    for age_s, at in enumerate(("b2", "b1", "a2", "a1"), 1):
+        books.workload(wl(at, at, 1, age_s=age_s))
+    used = {"default/a1": 9.0, "default/a2": 1.0, "default/b1": 9.0, "default/b2": 1.0}.__getitem__
+    options = CycleOptions(number=1, now_us=AT)
+
+    def found(usage: Any = None) -> list[tuple[str, int]]:
+        every = standings(books.backlog, options, books.objects, usage)
+        alone = [standing_of(books.backlog, options, s.workload.obj, usage) for s in every]
+        assert [(s.workload.uid, s.position) for s in alone] == [(s.workload.uid, s.position) for s in every]
+        assert [s.cluster_queue for s in every] == ["a", "a", "b", "b"]
+        return [(s.workload.uid.removeprefix("uid-"), s.position) for s in every]
+
+    assert found() == [("a1", 1), ("a2", 2), ("b1", 1), ("b2", 2)]
+    assert found(used) == [("a2", 1), ("a1", 2), ("b1", 1), ("b2", 2)]
+    of = books.objects["default/b1"]
+    for quota, verdict in ((0, "Waits"), (8, "Fits")):
+        books.say("ClusterQueue", queue("b", quota))
+        assert standing_of(books.backlog, options, of).verdict == verdict
+    books.say("ClusterQueue", queue("b", 0))
+    assert [s.verdict for s in standings(books.backlog, options, books.objects)] == [
+        "Fits",
+        "Fits",
+        "Waits",
+        "Waits",
+    ]
+
+    for stop, words in (("Hold", "Blocked"), ("None", "Fits")):
+        books.say("ClusterQueue", queue("b", 8, spec={"stopPolicy": stop}))
+        assert standing_of(books.backlog, options, of).verdict == words
+        books.say("ClusterQueue", queue("a", 8, spec={**shares, "stopPolicy": stop}))
+        assert [s.verdict for s in standings(books.backlog, options, books.objects)] == [words] * 4
+
+
+def test_standings_of_those_that_are_not_compared() -> None:
+    """Each is tried for itself; what it was told stays its own."""
+    books = _books(gates=replace(DEFAULT_GATES, scheduling_equivalence_hashing=False))
+    books.workload(wl("large", "q", 9))
+    books.workload(wl("small", "q", 1, age_s=5))
+    held = [{"type": "QuotaReserved", "status": "False", "reason": "OnHold", "message": "m"}]
+    books.workload(wl("held", "q", 1, status={"conditions": held}))
+    found = standings(books.backlog, CycleOptions(number=1, now_us=AT), books.objects)
+    assert [(s.workload.uid, s.verdict, s.told_message) for s in found] == [
+        ("uid-large", "Waits", ""),
+        ("uid-small", "Fits", ""),
+        ("uid-held", "Blocked", "m"),
+    ]
+
+
 def test_a_queue_that_goes() -> None:
     books = _books()
     going = queue("q", 8)
@@ -515,7 +836,8 @@ def test_facts_as_written_and_as_they_will_be() -> None:
     assert "cpu" not in books.backlog.read_as_written(waits).totals[0].requests
     adjusted = books.backlog.read(waits)
     assert adjusted.totals[0].requests["cpu"] == 2000 and adjusted.obj is waits
-    assert books.backlog.adjusted(waits) != waits
+    (changed,) = books.backlog.adjusted(waits)["spec"]["podSets"]
+    assert changed["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "2"
     holds = running("h", "q", 1)
     books.say("Workload", holds)
     newer = {**holds, "metadata": {**holds["metadata"], "labels": {"a": "b"}}}

@@ -120,7 +120,7 @@ class Backlog:
             known = self.waiting.facts_of(key_of(obj))
             if known is not None and known.obj is obj:
                 return known
-        return self.reader.read(obj, self.charges.get(key_of(obj), ()) if self.charges else ())
+        return self.reader.read(obj, self.charges.get(key_of(obj), ()))
 
     def adjusted(self, obj: Obj) -> Obj:
         """The Workload as its pods will be: with the defaults and overheads they get."""
@@ -128,7 +128,7 @@ class Backlog:
 
     def read(self, obj: Obj) -> Workload:
         """Facts of a Workload, as its pods will be: with the defaults and overheads they get."""
-        charge = self.charges.get(key_of(obj), ()) if self.charges else ()
+        charge = self.charges.get(key_of(obj), ())
         workload = self.reader.read(self.environment.adjusted(obj), charge)
         workload.obj = obj
         return workload

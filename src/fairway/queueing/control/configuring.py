@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fairway.cluster.changes import ADDED, DELETED, Change
+from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import spec_of
 from fairway.queueing.control import trees
 from fairway.queueing.control.differences import is_node_changed, is_status_only, stops_differently
@@ -133,9 +133,7 @@ class Configuring:
         self._accounts.drop_cluster_queue(name)
         dropped = self._waiting.pending.queues.pop(name, None)
         for workload in () if dropped is None else dropped.in_order():
-            home = self._waiting.note_taken(workload.key)
-            if home is not None:
-                self._touched.tell_of(home, self._waiting.local_queues.get(home))
+            self._waiting.note_taken(workload.key)
         self._ask_cluster_queue(name)
         self._touched.reconfigure()
 
@@ -156,12 +154,11 @@ class Configuring:
             self._empty(new.key)
         if change.type == DELETED:
             self._waiting.drop_local_queue(new.key)
+            self._touched.ask(self._waiting.members(new.key))
         else:
             self._waiting.set_local_queue(new)
             self._fill(new.key)
             self._touched.tell(LOCAL_QUEUE, new.key)
-        if change.type != ADDED or old is None:
-            self._touched.ask(self._waiting.members(new.key))
         # What its ClusterQueue says of itself stays until something else calls for it.
         self._touched.decide_anew()
 
@@ -174,8 +171,7 @@ class Configuring:
     def _empty(self, local_queue: str) -> None:
         """Nothing of this LocalQueue waits any more."""
         for key in self._waiting.members(local_queue):
-            if self._waiting.remove(key):
-                self._touched.decide_anew()
+            self._waiting.remove(key)
 
     def _cohort(self, change: Change) -> None:
         name = change.key.name
@@ -268,7 +264,7 @@ class Configuring:
             return
         before, now = moved
         specs = self._accounts.queue_specs()
-        for name in sorted(specs) if before is not None else ():
+        for name in sorted(specs):
             selector = specs[name].namespace_selector
             if selector.matches(now) and before is not None and not selector.matches(before):
                 self._touched.wake_queue(name)

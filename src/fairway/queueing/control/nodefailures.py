@@ -206,7 +206,8 @@ def _is_ready(node: Obj) -> bool:
 
 def _ready_since_us(node: Obj) -> int:
     ready = _ready_condition(node)
-    return -NODE_FAILURE_DELAY_US if ready is None else conds.since_us(ready)
+    assert ready is not None
+    return conds.since_us(ready)
 
 
 def _taints(node: Obj) -> tuple[Taint, ...]:

@@ -174,9 +174,9 @@ def _usage(
         for fr in frs:
             amount, quota = used.get(fr, 0), account.quotas.get(fr)
             entry = {"name": fr.resource, "total": amount_text(fr.resource, amount), "borrowed": "0"}
-            over = amount - (quota.nominal if quota is not None else 0)
-            if in_cohort and over > 0:
-                entry["borrowed"] = amount_text(fr.resource, over)
+            if in_cohort:
+                over = amount - (quota.nominal if quota is not None else 0)
+                entry["borrowed"] = amount_text(fr.resource, max(over, 0))
             resources.append(entry)
         flavors.append({"name": flavor, "resources": resources})
     return flavors

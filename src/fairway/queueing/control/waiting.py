@@ -78,8 +78,7 @@ class Waiting:
 
     def facts_of(self, key: str) -> Workload | None:
         """What is known of a workload that waits; None where it does not, or its LocalQueue is stopped."""
-        local_queue = self._queued.get(key)
-        queue = None if local_queue is None else self.queue_of(local_queue)
+        queue = self.queue_of(self._queued.get(key) or "")
         known = None if queue is None else queue.get(key)
         return None if known is None else known.workload
 
@@ -103,7 +102,7 @@ class Waiting:
     def remove(self, key: str) -> bool:
         """It is to wait no longer: whether there was a queue to take it out of."""
         local_queue = self.note_taken(key)
-        found = None if local_queue is None else self.local_queues.get(local_queue)
+        found = self.local_queues.get(local_queue or "")
         queue = None if found is None else self.pending.queues.get(found.cluster_queue)
         if queue is None:
             return False
