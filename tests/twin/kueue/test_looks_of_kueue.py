@@ -121,6 +121,20 @@ def test_a_head_that_may_wait_no_longer_does_not_go_back() -> None:
             assert (pending._inflight, pending._sticky) == ("", ""), change
 
 
+def test_a_head_that_went_to_another_queue_waits_there() -> None:
+    world = a_world().apply(
+        queue("b", 4), {**local_queue("b"), "metadata": {"name": "other", "namespace": "a"}}
+    )
+    world.run(2)
+    head = in_flight(world)
+    world.twin.store.patch(Key(WORKLOAD, *head.workload.key.split("/")), {"spec": {"queueName": "other"}})
+    assert world.kueue.cycles._requeue(outcome(head), tells=True) == 1
+    pending = world.kueue.backlog.pending.queues
+    assert pending["a"].get(head.workload.key) is None
+    there = pending["b"].get(head.workload.key)
+    assert there is not None and there.workload.obj is world.workload("second")
+
+
 def test_a_second_pass_that_failed_is_told_and_tried_again() -> None:
     world = a_world()
     head = Head(facts(world, "first"), "a")
@@ -396,6 +410,14 @@ def test_what_a_look_at_claims_writes() -> None:
         "QuotaReserved": ("False", "Misconfigured"),
         "Requeued": ("False", "Inadmissible"),
     }
+    assert {c["type"]: c.get("observedGeneration") for c in status["conditions"]}["Requeued"] in (None, 0)
+    third = {**obj, "metadata": {**obj["metadata"], "generation": 3}}
+    looked = claims.look(world.kueue, key_of(third), third)
+    assert looked is not None
+    conditions = {c["type"]: c for c in looked[0][0].status["conditions"]}
+    assert (
+        conditions["Requeued"]["observedGeneration"] == conditions["QuotaReserved"]["observedGeneration"] == 3
+    )
     again = claims.look(world.kueue, key, {**obj, "status": status})
     assert again == ((), True), "nothing new to write"
     assert world.kueue.backlog.pending.queues["a"].get("a/w") is None
@@ -444,6 +466,19 @@ def test_a_queue_that_is_going_says_so_and_goes_once_nothing_holds_it() -> None:
     assert patch == Patch(at, {"metadata": {"finalizers": None}})
     assert decided(world, "status", CLUSTER_QUEUE, "nobody") == ()
     assert decided(world, "status", LOCAL_QUEUE, "nobody", "a") == ()
+
+
+def test_what_a_queue_says_of_itself_goes_by_the_quotas_of_now() -> None:
+    """Also before anybody has settled the books after a change of them."""
+    world = World().apply(flavor("spot"), node("n1", 8), queue("a", 4), local_queue("a")).run(5)
+    old = world.twin.store.require(Key(CLUSTER_QUEUE, "", "a"))
+    entry = {"name": "nvidia.com/gpu", "nominalQuota": "3"}
+    groups = [{"coveredResources": ["nvidia.com/gpu"], "flavors": [{"name": "spot", "resources": [entry]}]}]
+    new = {**old, "spec": {**old["spec"], "resourceGroups": groups}}
+    world.kueue.backlog.apply(change(new, old), world.twin.now_us)
+    (told,) = decided(world, "status", CLUSTER_QUEUE, "a")
+    assert isinstance(told, SetStatus)
+    assert [f["name"] for f in told.status["flavorsReservation"]] == ["spot"]
 
 
 def test_objects_that_are_used_stay() -> None:

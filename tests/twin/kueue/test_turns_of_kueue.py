@@ -555,6 +555,10 @@ def test_nodes_whose_standing_changes_are_looked_at() -> None:
         (standing("True", "t"), well, False, False),
         (standing("False"), well, False, False),
         (None, well, False, False),
+        (node("n1", 4), standing("False"), False, False),
+        (node("n1", 4), standing("Unknown"), False, False),
+        (standing("False"), node("n1", 4), False, False),
+        (well, node("n1", 4), False, True),
         (None, standing("False"), False, True),
         (well, well, True, True),
     ]
@@ -682,6 +686,7 @@ def test_where_requests_take_no_time_a_cycle_writes_at_once() -> None:
         while cycles.number == number:
             loop.step()
         assert (cycles._admitting, cycles._evicting) == ({}, {})
+        assert not world.kueue.backlog.touched.has_news
         evicted = [
             str(w["metadata"]["name"])[4:-6]
             for w in world.objects(WORKLOAD)

@@ -36,6 +36,7 @@ def settled(settings: KueueSettings = DEFAULT_KUEUE) -> World:
     world = World(settings).apply(queue("a", 4), local_queue("a"), node("n1", 8))
     world.apply(job("train", "a", gpus=2)).run(5)
     assert world.admitted() == ["train"] and looks(world) == []
+    assert not world.kueue.backlog.touched.has_news, "and all that was touched was followed up"
     return world
 
 
@@ -47,6 +48,16 @@ def looks(world: World) -> list[tuple[str, str, float]]:
         events: Any = slot[slot[0] :] if isinstance(slot, list) else [slot]
         due.update({event[0]: ((key >> 6) - now_us) / SECOND_US for event in events})
     return sorted((tag, key[2], due[ticket]) for (tag, key), ticket in world.kueue._queued.items())
+
+
+def reminders(world: World) -> int:
+    """How many looks are planned for a time."""
+    loop = world.twin.loop
+    slots: list[Any] = [
+        slot[slot[0] :] if isinstance(slot, list) else [slot] for slot in loop._slots.values()
+    ]
+    planned = [event[0] for events in slots for event in events if event[1] == world.kueue._remind]
+    return len([ticket for ticket in planned if ticket not in loop._cancelled])
 
 
 def heard(
@@ -253,9 +264,10 @@ def test_a_workload_that_changes_is_looked_at_and_so_is_its_job() -> None:
     assert world.kueue._echoes == {}
     # It ends: its job is told while there is one, and no deadline of its matters.
     world.kueue.again_at(("look", key_of(found)), world.twin.now_us + 7 * SECOND_US)
+    assert reminders(world) == 1
     ended = changed(found, condition("Finished"), *told, admission=found["status"]["admission"])
     assert heard(world, ended, found) == [("job", "train", 0), *queues]
-    assert world.kueue._again == {}
+    assert world.kueue._again == {} and reminders(world) == 0
     assert heard(world, ended, gone=True)[0] == ("job", "train", 0)
     # A job of one object that is gone too has nobody to be told.
     world.twin.store.delete(Key("Job.batch", "a", "train"))
@@ -573,3 +585,44 @@ def test_a_fork_knows_what_queues_used_and_goes_on_by_itself() -> None:
     assert fork.ledger is not None and fork.ledger.usage("a/lq") == 3
     fork.ledger.set_consumed("a/lq", {"cpu": "5"}, 0)
     assert (kueue.ledger.usage("a/lq"), fork.ledger.usage("a/lq")) == (3, 5)
+
+
+BY_USAGE = {"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}}
+USAGE = UsageSettings(half_life_s=600, sampling_interval_s=60, weights={})
+
+
+def named(name: str, **spec: Any) -> Obj:
+    found = local_queue("a", **spec)
+    return {**found, "metadata": {**found["metadata"], "name": name}}
+
+
+def test_what_a_queue_used_counts_by_its_weight() -> None:
+    """One of nobody's has the weight that queues have where none is said."""
+    world = World(replace(DEFAULT_KUEUE, usage=USAGE)).apply(queue("a", 4))
+    world.apply(named("lq"), named("heavy", fairSharing={"weight": "4"})).run(2)
+    assert World().kueue.usage is None
+    usage, ledger = world.kueue.usage, world.kueue.ledger
+    assert usage is not None and ledger is not None
+    for name in ("lq", "heavy", "nobody"):
+        ledger.set_consumed(f"a/{name}", {"cpu": "8"}, world.twin.now_us)
+    assert [usage(f"a/{name}") for name in ("lq", "heavy", "nobody")] == [8, 2, 8]
+
+
+@pytest.mark.parametrize("by_usage", [True, False])
+def test_an_admission_is_charged_where_queues_go_by_usage(by_usage: bool) -> None:
+    world = World(replace(DEFAULT_KUEUE, usage=USAGE))
+    world.apply(queue("a", 4, **(BY_USAGE if by_usage else {})), local_queue("a"), node("n1", 8)).run(2)
+    world.apply(job("train", "a", gpus=2)).run(2)
+    assert world.admitted() == ["train"] and world.kueue.ledger is not None
+    assert (world.kueue.ledger.usage("a/lq") > 0) is by_usage
+
+
+def test_consumption_is_written_queue_by_queue_in_their_order() -> None:
+    world = World(replace(DEFAULT_KUEUE, usage=USAGE)).apply(queue("a", 4, **BY_USAGE), node("n1", 8))
+    world.apply(*(named(name) for name in ("m", "z", "lq", "b"))).apply(job("train", "a")).run(2)
+    seen = world.twin.store.version
+    world.run(61)
+    written = [
+        c.key.name for c in world.twin.store.log.since(seen) if "fairSharing" in c.obj.get("status", {})
+    ]
+    assert written[:4] == ["b", "lq", "m", "z"]

@@ -244,9 +244,9 @@ class Kueue:
         return "deletionTimestamp" not in meta_of(workload) and not labels_of(workload).get(JOB_UID_LABEL)
 
     def _forget_look(self, item: Item) -> None:
-        """It is over: no deadline of its matters any more."""
-        ticket = self._again.pop(item, 0)
-        if ticket:
+        """No deadline of its matters any more."""
+        ticket = self._again.pop(item, None)
+        if ticket is not None:
             self.host.loop.cancel(ticket)
 
     def _calls_for_look(self, old: Obj, new: Obj) -> bool:
@@ -372,9 +372,7 @@ class Kueue:
 
     def _on_turn(self, item: Item) -> None:
         self._queued.pop(item, None)
-        before = self._again.pop(item, 0)
-        if before:
-            self.host.loop.cancel(before)
+        self._forget_look(item)
         decided = reconciling.reconcile(self, item)
         if self.requests.is_limited and self._is_held_back(item, decided.actions):
             return
@@ -469,7 +467,7 @@ class Kueue:
     def _catch_up(self) -> None:
         """No samples are taken while nothing is held: what was consumed before has decayed since."""
         if self.ledger is not None and not self._is_sampling:
-            for key in sorted(self.backlog.local_queues):
+            for key in self.backlog.local_queues:
                 self.ledger.sample(key, {}, self.host.loop.now_us)
 
     def _plan_sample(self) -> None:

@@ -35,7 +35,7 @@ from fairway.queueing.outcomes.events import (
 )
 from fairway.twin.containment import culprits
 from fairway.twin.kueue.preemptioncycles import PreemptionCycles
-from fairway.twin.loop import SCHEDULER
+from fairway.twin.loop import NO_TIME, SCHEDULER
 from fairway.twin.tally import Tally
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ class Cycles:
 
     def __init__(self) -> None:
         self.number = 0
-        self._armed_us = -1
-        self._idle_until_us = 0
+        self._armed_us = NO_TIME
+        self._idle_until_us = NO_TIME
         self._failures = 0
         self._fared: list[Signature] = []
         """How cycles without progress ended since anything changed."""
@@ -71,7 +71,7 @@ class Cycles:
         self._evicting: dict[str, tuple[Eviction, str]] = {}
         """Evictions on their way to the API, by workload, with the preemptor's queue."""
         self._cycles_seen = PreemptionCycles()
-        self._busy_until_us = 0
+        self._busy_until_us = NO_TIME
         """When the requests a cycle waits for are answered."""
         self._passes: dict[str, int] = {}
         """Second passes under way: how often each was tried."""
@@ -112,7 +112,7 @@ class Cycles:
 
     def arm(self) -> None:
         """Something changed: run a cycle, as soon as the last one is over."""
-        if self._armed_us < 0:
+        if self._armed_us == NO_TIME:
             now_us = self.host.loop.now_us
             self._took_us = self._cycle_us()
             self._at(max(now_us, self._idle_until_us) + self._took_us)
@@ -122,7 +122,7 @@ class Cycles:
         self.host.loop.at(time_us, self._cycle, None, SCHEDULER)
 
     def _on_cycle(self, _data: None) -> None:
-        self._armed_us = -1
+        self._armed_us = NO_TIME
         backlog = self.kueue.backlog
         backlog.accounts.settle()
         heads = backlog.pending.heads(backlog.is_queue_active, self.kueue.usage)
