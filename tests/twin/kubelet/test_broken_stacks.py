@@ -9,6 +9,7 @@ from kubeletworld import World, container, node, pod
 
 from fairway.catalog.drivers import CUDA, OLD, OLD_DRIVER
 from fairway.kube.objects import Key, Obj
+from fairway.twin import faults
 
 P = Key("Pod", "default", "p")
 GPU: Obj = {"limits": {"nvidia.com/gpu": "1"}}
@@ -119,3 +120,44 @@ def test_whom_a_runtime_keeps_from_its_sandbox(fault: str, handler: Obj | None, 
     world.twin.wake()
     assert world.at(19.9).seen().startswith("Pending") and world.at(20).seen() == "Running 1/1 c=run"
     assert told() == [(message, 2)]
+
+
+def test_a_member_that_cannot_start_is_none_and_the_others_wait_for_it() -> None:
+    """It ran before the driver was another: what it leaves then, it has left already."""
+    template = {"spec": {"restartPolicy": "Never", "containers": [container("c")]}}
+    spec = {"completions": 2, "parallelism": 2, "completionMode": "Indexed", "template": template}
+    meta = {"name": "train", "namespace": "default"}
+    world = broken("", {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec})
+    uid = world.twin.store.require(Key("Job.batch", "default", "train"))["metadata"]["uid"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid, "controller": True}
+    index = "batch.kubernetes.io/job-completion-index"
+    for number, name in enumerate("pq"):
+        one = {**container("c", env=[{"name": "WORLD_SIZE", "value": "2"}], resources=GPU), "image": NEWER}
+        made = pod(
+            name, one, restartPolicy="OnFailure", says={"run-time": "100s"}, meta={"ownerReferences": [owner]}
+        )
+        made["metadata"]["labels"] = {index: str(number), "batch.kubernetes.io/job-name": "train"}
+        made["metadata"]["annotations"][index] = str(number)
+        world.twin.apply([made])
+    assert [world.at(20).seen(name) for name in "pq"] == ["Running 1/1 c=run"] * 2
+    (gang,) = world.kubelet.gangs.values()
+    assert len(gang.running) == 2
+    world.twin.store.patch(
+        Key("Node", "", "n"), {"metadata": {"annotations": {"fairway.dev/gpu-fault": OLD_DRIVER}}}
+    )
+    world.twin.wake()
+    faults.kill_container(world.twin, P, world.us(30))
+    assert world.at(35).seen() == "Running 0/1 c=wait:CrashLoopBackOff*1"
+    assert (len(gang.running), world.at(130).seen("q")) == (1, "Running 1/1 c=run")
+    # Nobody is left of the gang, and it still cannot start.
+    world.twin.store.delete(Key("Pod", "default", "q"), grace_s=0)
+    world.twin.wake()
+    assert world.at(500).seen().startswith("Running 0/1 c=wait:CrashLoopBackOff")
+    assert world.kubelet.gangs == {}
+    world.twin.store.patch(
+        Key("Node", "", "n"), {"metadata": {"annotations": {"fairway.dev/gpu-fault": None}}}
+    )
+    world.twin.wake()
+    assert world.at(900).seen().startswith("Running 1/1 c=run")
+    (gang,) = world.kubelet.gangs.values()
+    assert len(gang.running) == 1

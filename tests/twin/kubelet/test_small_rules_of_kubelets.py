@@ -102,9 +102,11 @@ def test_a_pod_that_is_deleted_before_it_starts_keeps_what_others_said_of_it() -
     world.twin.apply([pod("p", container("c", "sleep 9"), meta={"finalizers": ["x/y"]})])
     scheduled = {"type": "PodScheduled", "status": "True"}
     world.twin.store.set_status(P, {"phase": "Pending", "qosClass": "BestEffort", "conditions": [scheduled]})
+    world.twin.apply([pod("q", container("c", "sleep 9"))])
     world.at(4)
     world.delete()
-    world.at(23)
+    world.delete("q")
+    assert world.at(21).get("q") is not None and world.at(23).seen("q") == "gone"
     assert world.need()["status"] == {"phase": "Failed", "qosClass": "BestEffort", "conditions": [scheduled]}
     assert world.kubelet.nodes["n"].unseen == {}
 
