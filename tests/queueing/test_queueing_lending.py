@@ -76,6 +76,16 @@ def test_loans(name: str) -> None:
     assert loans_of(root, GPU) == want
 
 
+def test_who_neither_has_nor_uses_any_of_it_takes_no_part() -> None:
+    idle = QuotaNode("idle", {}, is_queue=True)
+    root = cohort("all", queue("a", 2, 3), idle, queue("b", 2, 0))
+    settle(root)
+    assert loans_of(root, GPU) == (Loan("a", "b", 1),)
+    alone = cohort("all", QuotaNode("idle", {}, is_queue=True), queue("a", 2, 3))
+    settle(alone)
+    assert loans_of(alone, GPU) == (Loan("a", "", 1),), "of nobody"
+
+
 @st.composite
 def trees(draw: st.DrawFn) -> QuotaNode:
     numbers = iter(range(100))

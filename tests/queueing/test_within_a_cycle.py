@@ -448,6 +448,7 @@ def test_a_leader_that_asks_for_nothing_follows_its_group_into_the_flavor(group:
         return
     assert str(outcome.status) == ("assumed" if requests else "skipped")
     assert outcome.assignment is not None
+    assert {(fr.flavor, fr.resource): n for fr, n in outcome.assignment.usage.items()} == {("one", "gpu"): 2}
     first, second = outcome.assignment.admission("a")["podSetAssignments"]
     assert (first["flavors"], first["resourceUsage"]) == ({"gpu": "one"}, {"gpu": "0"})
     assert (second["flavors"], second["resourceUsage"]) == ({"gpu": "one"}, {"gpu": "2"})

@@ -26,7 +26,6 @@ def most_that_fits(pod_sets: Sequence[PodSet], attempt: Callable[[list[int]], R 
         return None
     low, high = 0, total + 1
     found: R | None = None
-    found_at = -1
     while low < high:
         middle = (low + high) // 2
         counts = [ps.count - delta * middle // total for ps, delta in zip(pod_sets, deltas, strict=True)]
@@ -34,6 +33,5 @@ def most_that_fits(pod_sets: Sequence[PodSet], attempt: Callable[[list[int]], R 
         if result is None:
             low = middle + 1
         else:
-            found, found_at = result, middle
-            high = middle
-    return found if found_at == low else None
+            found, high = result, middle
+    return found

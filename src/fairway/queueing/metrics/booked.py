@@ -99,9 +99,8 @@ def _of_local_usage(backlog: Backlog, shown: list[str], role: str) -> Iterator[S
 
 
 def _of_subtrees(backlog: Backlog, role: str) -> Iterator[Sample]:
-    """What is there, and what is reserved: only what is more than nothing is exported."""
-    for name in sorted(backlog.accounts.cohorts):
-        cohort = backlog.accounts.cohorts[name]
+    """What is there, and what is reserved: only what is more than nothing is exported. The accounts are by name."""
+    for name, cohort in backlog.accounts.cohorts.items():
         reserved: dict[FlavorResource, int] = {}
         for queue in cohort.subtree_queues():
             for fr, value in queue.usage.items():
@@ -124,13 +123,12 @@ def _of_consumption(
 
 
 def _of_shares(backlog: Backlog, role: str) -> Iterator[Sample]:
-    for name in sorted(backlog.accounts.cohorts):
-        share = share_of(backlog.accounts.cohorts[name]).weighted
+    for name, cohort in backlog.accounts.cohorts.items():
+        share = share_of(cohort).weighted
         yield Sample("kueue_cohort_weighted_share", (name, role), share)
     if not backlog.settings.metrics.per_cluster_queue_resources:
         return
-    for name in sorted(backlog.accounts.queues):
-        queue = backlog.accounts.queues[name]
+    for name, queue in backlog.accounts.queues.items():
         share = share_of(queue).weighted
         labels = (name, "" if queue.parent is None else queue.parent.name, role)
         # Borrowing with a weight of zero is no number; a cohort's is infinite (cohort_controller.go).
