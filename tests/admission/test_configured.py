@@ -759,6 +759,10 @@ def test_policies_that_mutate_say_why_they_fail() -> None:
         assert isinstance(passed, Admitted)
         assert passed.obj is not None
         assert "labels" not in passed.obj["metadata"]
+    anything = {**PODS, "operations": ["*"]}
+    made = mutating(good, matchConstraints={"resourceRules": [anything]})
+    gone = world(made, bound).mutate(request(None, DELETE, pod()))
+    assert gone == Admitted(None), "what goes is not changed"
     bound["spec"]["paramRef"] = None
     done = world(mutating(good, matchConditions=[TRUE]), bound).mutate(request(pod()))
     assert isinstance(done, Admitted)

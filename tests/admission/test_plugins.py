@@ -345,6 +345,13 @@ def test_init_containers_are_bounded_and_filled_too() -> None:
         "LimitRanger plugin set: cpu request for container c; cpu limit for container c; "
         "cpu request for init container first; cpu limit for init container first"
     )
+    claims = {"claims": [{"name": "gpu"}]}
+    claiming = limitranger.defaulted(view, pod(containers=[{"name": "c", "image": "i", "resources": claims}]))
+    assert claiming["spec"]["containers"][0]["resources"] == {
+        **claims,
+        "requests": {"cpu": "1"},
+        "limits": {"cpu": "1"},
+    }
     assert limitranger.defaulted(view, claim()) == claim()
     whole = asking("1", "1")
     assert limitranger.defaulted(view, whole) is whole

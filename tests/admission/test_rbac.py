@@ -530,6 +530,11 @@ def test_bindings_that_name_nobody_or_nothing() -> None:
     assert (told.allowed, told.reason) == (False, 'RBAC: unsupported role reference kind: "Secret"')
     robot = User("system:serviceaccount:ci:robot", ())
     assert here.authorize(Attributes(robot, "get", "", "pods", "", "ci", "p")).allowed is False
+    both = bind("both", "c", {"kind": "Robot", "name": "x"}, account("y"), user("alice"))
+    told = authorizer(both, rbac("ClusterRole", "c", rules=[PODS_RULE])).authorize(
+        Attributes(ALICE, "get", "", "pods", "", "team-a", "p")
+    )
+    assert told.allowed, "whoever stands behind one that is nobody counts"
     known = authorizer(role("r", "team-a", PODS_RULE), bind("b", "r", user("alice"), namespace="team-a"))
     asked = Attributes(ALICE, "get", "", "pods", "", "team-a", "p")
     assert [known.authorize(asked) for _ in range(2)] == [known.authorize(asked)] * 2
@@ -763,3 +768,23 @@ def test_who_has_not_everything_takes_no_aggregation_rule_away() -> None:
     old = rbac("ClusterRole", "agg", aggregationRule={"clusterRoleSelectors": [{}]})
     new = rbac("ClusterRole", "agg", rules=[])
     assert escalation.refusal(authorizer(*GRANTER), request(new, UPDATE, old)) is not None
+
+
+@pytest.mark.parametrize(
+    ("owned", "wanted", "is_covered"),
+    [
+        ("pods", "pods", True),
+        ("pods", "pods/log", False),
+        ("pods/log", "pods/log", True),
+        ("*/log", "pods/log", True),
+        ("*/log", "pods/status", False),
+        ("*/log", "pods", False),
+        ("*/", "pods", False),
+        ("*", "pods/log", True),
+        ("*", "pods", True),
+    ],
+)
+def test_which_resources_cover_which(owned: str, wanted: str, is_covered: bool) -> None:
+    """Source: component-helpers auth/rbac/validation resourceCoversAll."""
+    own, other = parse_rules([rule("get", owned)]), parse_rules([rule("get", wanted)])
+    assert (uncovered(own, other) == []) is is_covered

@@ -118,7 +118,7 @@ def _evaluated(policy: Policy, pod: Obj, *, enforce: bool) -> Verdict:
 def _namespace(view: View, request: AdmissionRequest, namespace: Obj) -> Verdict:
     new = policy_of(labels_of(namespace))
     if request.operation == CREATE or request.old is None:
-        return Verdict(invalid=new.problems) if new.problems else FINE
+        return Verdict(invalid=new.problems)
     old = policy_of(labels_of(request.old))
     if new.problems and new.problems != old.problems:
         return Verdict(invalid=new.problems)

@@ -103,10 +103,10 @@ def _covers(owned: Rule, piece: Rule) -> bool:
         return False
     if owned.names and (not piece.names or piece.names[0] not in owned.names):
         return False
-    resource, _, subresource = piece.resources[0].partition("/")
     if piece.resources[0] in owned.resources or ALL in owned.resources:
         return True
-    return bool(subresource and resource) and f"*/{subresource}" in owned.resources
+    _, slash, subresource = piece.resources[0].partition("/")
+    return bool(slash) and f"*/{subresource}" in owned.resources
 
 
 def _covers_url(owned: Rule, url: str) -> bool:
