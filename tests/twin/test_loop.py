@@ -262,6 +262,14 @@ def test_the_order_of_a_moment_and_the_limits_of_a_run() -> None:
     assert (loop.DEFAULT_LIMIT, loop.STUCK_LIMIT, loop.NO_TIME) == (10**9, 5 * 10**7, -1)
 
 
+def test_a_moment_has_room_for_64_priorities() -> None:
+    """Times and priorities are one number: what others look through in tests."""
+    r = Recorder()
+    for at, priority in ((0, 0), (5, 3), (5, 63), (6, 0)):
+        r.loop.at(at, r.note, None, priority)
+    assert list(r.loop._slots) == [0, 5 * 64 + 3, 5 * 64 + 63, 6 * 64]
+
+
 def test_events_of_all_priorities_and_an_unsaid_one() -> None:
     r = Recorder()
     for priority in (63, HOUSEKEEPING, SCHEDULER, CONTROLLERS, WATCH, 11, None, 9, INPUT):

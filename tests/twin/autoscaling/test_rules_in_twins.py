@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from scalingworld import World, deployment
+from scalingworld import World, deployment, node
 from test_queries_in_twins import number, requests, scaled
 
 from fairway.kube.objects import Obj
-from fairway.twin.queries import ask
+from fairway.telemetry.store import Matcher
+from fairway.twin.queries import TwinSource, ask
 from fairway.twin.rules.component import Rules, rules_part
 
 
@@ -115,3 +116,41 @@ def test_a_twin_with_rules_comes_to_its_end() -> None:
     )
     world.apply(rules({"alert": "Always", "expr": "vector(1)"}))
     assert world.twin.loop.run_until_idle(100_000) < 100_000
+
+
+def test_answers_hold_until_what_they_are_of_is_another() -> None:
+    """Records until the next evaluation, at whole half minutes; what is scraped until the scrape after the next."""
+    world = World(load=requests("5"), objects=[rules(RATE), deployment("web")])
+    board = node("gpu-0")
+    board["metadata"]["labels"] = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+    world.apply(board)
+    world.run(167)
+    now_us, host = world.twin.now_us, world.twin.host
+    wanted = {
+        "web:requests:rate2m": (now_us // 30_000_000 + 1) * 30_000_000,
+        "kube_node_info": now_us + 30_000_000,
+        "DCGM_FI_DEV_GPU_UTIL": now_us + 30_000_000,
+    }
+    assert {query: ask(host, query).until_us for query in wanted} == wanted
+    assert ask(host, "kube_node_info + on() group_left() web:requests:rate2m").until_us == min(
+        wanted.values()
+    )
+
+
+def test_what_is_of_now_has_one_sample_a_series_and_evaluations_see_no_records() -> None:
+    world = World(load=requests("5", "6"), objects=[rules(RATE)])
+    world.run(167)
+    now_ms, host = world.twin.now_us // 1000, world.twin.host
+
+    def times(name: str, *, is_of_now: bool) -> list[list[int]]:
+        source = TwinSource(host)
+        source.is_of_now = is_of_now
+        found = list(source.select([Matcher("__name__", "=", name)], now_ms - 60_000, now_ms))
+        return [[now_ms - int(t) for t in one.times] for one in found]
+
+    assert times("http_requests_total", is_of_now=True) == [[0], [0]]
+    assert times("http_requests_total", is_of_now=False) == [[60_000, 45_000, 30_000, 15_000, 0]] * 2
+    for with_rules in (True, False):
+        source = TwinSource(host, with_rules)
+        list(source.select([Matcher("__name__", "=", "web:requests:rate2m")], now_ms, now_ms))
+        assert source.missing == (set() if with_rules else {"web:requests:rate2m"})
