@@ -164,6 +164,7 @@ def test_what_is_left_out_is_what_was_unless_it_is_said() -> None:
 )
 def test_where_it_is_found(listen: str, url: str) -> None:
     server = serving.Server(Settings(Path("/data"), listen=listen))
+    assert (server.port, server.failure, server.ended.is_set()) == (0, None, False)
     server.port = 7
     assert server.url == url
     assert server.kubeconfig == Path("/data/kubeconfig")

@@ -144,6 +144,9 @@ def test_a_line_in_pieces_has_the_time_of_its_first() -> None:
     script = "printf a; sleep 5; printf b; sleep 5; echo c; printf d; sleep 5; printf e; sleep 5"
     world = World({"command": ["sh", "-c", script]}).become(running(), after_s=20)
     assert world.read() == [(0, "abc"), (10, "de")]
+    script = "printf a; sleep 5; printf 'b\\nc\\nd'; sleep 5; printf '\\n\\ne\\n'"
+    world = World({"command": ["sh", "-c", script]}).become(running(), after_s=20)
+    assert world.read() == [(0, "ab"), (5, "c"), (5, "d"), (10, ""), (10, "e")]
 
 
 def told(log: SimulatedLog) -> tuple[list[str], bool]:
