@@ -498,7 +498,9 @@ def reserved() -> Iterator[str]:
     yield from copy.until(50)
     yield from copy.apply(cpu(named("third", "two"), "2"), named("fourth", "late")).until(51)
     yield from copy.apply(cpu(pod_named("tight", nodeSelector=ON_A), "2")).until(52)
-    yield from copy.apply(claim_of("late")).until(54)
+    yield from copy.apply(claim_of("late")).until(53)
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "y"}
+    yield from copy.patch(Key(CLAIM, "default", "late"), {"metadata": {"ownerReferences": [owner]}}).until(54)
     yield from copy.apply(slice_of("b", slow("b0"), slow("b1"))).until(56)
     yield from copy.delete(Key("Pod", "default", "third")).until(58)
     yield from copy.apply(cpu(named("fifth", "c4"), "3")).until(58.5)

@@ -112,8 +112,7 @@ class GpuHealth:
 
     def _on_mend(self, data: tuple[str, int, str, bool]) -> None:
         name, card, named, drained = data
-        if self.broken.get((name, card), {}).pop(named, 0) == 0:
-            return
+        del self.broken[name, card][named]
         cause = cause_named(named)
         since = next(
             (s for n, c, was, s in reversed(self.history) if (n, c, was) == (name, card, named)), None
