@@ -709,6 +709,16 @@ def test_cohorts_and_queues_are_kept_by_name_however_they_came() -> None:
     top = accounts.cohorts["top"]
     assert [c.name for c in top.cohorts] == ["a", "m", "z"]
     assert [q.name for q in top.subtree_queues()] == ["pa", "pm", "pz", "qa", "qm", "qz"]
+    raw = {"metadata": {"name": "dc"}, "spec": {"levels": [{"nodeLabel": HOST}]}}
+    accounts.set_topology(facts.topology(raw))
+    for name in names:
+        accounts.set_flavor(facts.resource_flavor(flavor(name, topologyName="dc")))
+        accounts.set_node(node(f"n{name}"))
+    accounts.settle()
+    assert {name: list(of.leaves) for name, of in accounts.topologies.items()} == {
+        name: ["na", "nm", "nz"] for name in sorted(names)
+    }
+    assert list(accounts.topologies) == sorted(names)
 
 
 def test_a_node_that_is_ill_is_replaced_and_the_rest_stays() -> None:
