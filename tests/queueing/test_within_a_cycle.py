@@ -78,16 +78,16 @@ def told(outcome: CycleOutcome) -> dict[str, str]:
 
 @pytest.mark.parametrize("again", [True, False])
 def test_whose_place_is_taken_looks_for_another_in_the_flavor_it_was_nominated_with(again: bool) -> None:
-    """Its search went on at the second flavor; in this cycle it does not go back to the first, which is free."""
+    """Its search went on at the second flavor; in this cycle it goes neither back nor on, where there is room."""
     case = Case(
-        queues=[queue("a", {"two": 4}), queue("b", {"one": 4, "two": 4})],
+        queues=[queue("a", {"two": 4}), queue("b", {"one": 4, "two": 4, "three": 4})],
         waiting=[
             wl("first", "a", pod_sets=on_host(4), age_s=90),
             wl("second", "b", pod_sets=on_host(4)),
         ],
         want={},
-        flavors=pools("one", "two"),
-        nodes=[host("n1", "one"), host("n2", "two")],
+        flavors=pools("one", "two", "three"),
+        nodes=[host("n1", "one"), host("n2", "two"), host("n3", "three")],
         topologies=[HOSTS],
         gates={"TASRecomputeAssignmentWithinSchedulingCycle": again},
     )
@@ -234,18 +234,21 @@ def test_who_wants_anothers_victim_stays_with_its_flavor() -> None:
 
 
 def test_who_waits_for_anothers_victim_takes_its_room_for_the_cycle() -> None:
-    case = three(4, running("guest", "c", 8))
+    case = three(4, running("guest", "c", 6))
     late = Case(
         **{
             **vars(case),
             "queues": [*case.queues, queue("d", 0, cohort="lab")],
             "cohorts": [cohort("lab", gpu=1)],
-            "waiting": [*case.waiting, wl("three", "d", 2, priority=9), wl("four", "c", 1)],
+            "waiting": [*case.waiting, wl("three", "d", 2), wl("four", "c", 1)],
         }
     )
-    found = told(cycle(World(late)))
-    assert found["two"] == "waits WaitingForPreemptedWorkloads"
-    assert (found["four"], found["three"]) == ("admitted default", "waits WaitingForQuota")
+    assert told(cycle(World(late))) == {
+        "one": "preempts guest:InCohortReclamation",
+        "two": "waits WaitingForPreemptedWorkloads",
+        "three": "waits WaitingForQuota",
+        "four": "admitted default",
+    }
 
 
 def test_only_what_a_queue_really_has_left_is_reserved() -> None:
