@@ -46,6 +46,13 @@ def test_repeated_events_are_counted() -> None:
     assert events.totals == {("kubelet", WARNING, "BackOff"): 7}
 
 
+def test_totals_are_sorted_whatever_was_said_first() -> None:
+    events = KubeEvents()
+    for component, reason in (("z", "B"), ("z", "A"), ("a", "C")):
+        events.emit(1, POD, "u", NORMAL, reason, "m", component)
+    assert list(events.totals) == [("a", NORMAL, "C"), ("z", NORMAL, "A"), ("z", NORMAL, "B")]
+
+
 def test_events_said_together_are_listed_apart() -> None:
     events = KubeEvents()
     said = ((NORMAL, "Pulled", "there"), (NORMAL, "Started", "Container started"))

@@ -21,6 +21,7 @@ from fairway.twin.controllers import Controllers
 from fairway.twin.distributions import constant
 from fairway.twin.latency import NONE
 from fairway.twin.nodelifecycle import NodeLifecycle
+from fairway.twin.ownergc import OwnerGarbageCollector
 from fairway.twin.twin import EPOCH_US, Twin
 from fairway.workloads.controller import Controller
 
@@ -285,9 +286,35 @@ def copied() -> Iterator[str]:
     yield from world.said()
 
 
+def owned(name: str, *uids: str, **meta: Any) -> Obj:
+    owners = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": uid, "blockOwnerDeletion": True}
+        for uid in uids
+    ]
+    made = configured(name)
+    return {**made, "metadata": {**made["metadata"], "ownerReferences": owners, **meta}}
+
+
+def collected() -> Iterator[str]:
+    """What an owner's end ends goes ten milliseconds later; what is owned by somebody unknown stays."""
+    world = World(OwnerGarbageCollector(frozenset({"elsewhere"})), controller_reconcile=constant(10_000))
+    yield from world.apply(configured("first"), configured("second")).until(1)
+    first, second = (
+        world.twin.store.require(Key("ConfigMap", "default", name))["metadata"]["uid"]
+        for name in ("first", "second")
+    )
+    world.apply(owned("of-first", first), owned("of-both", first, second), owned("of-nobody"))
+    world.apply(owned("of-one-unknown", "elsewhere"), owned("of-one-gone", "gone"))
+    yield from world.apply(owned("of-second", second)).until(2)
+    yield from world.delete("ConfigMap", "first").until(3)
+    world.twin.store.delete(Key("ConfigMap", "default", "second"), propagation="Foreground")
+    world.twin.wake()
+    yield from world.until(10)
+
+
 TOLD: tuple[Callable[[], Iterator[str]], ...] = (
     *(never_heard_from, silent_nodes, zones, large_zones, heard_late, looked_at_always, cordoned),
-    copied,
+    *(copied, collected),
 )
 
 
