@@ -22,6 +22,7 @@ from test_serving_and_slices import (
 from fairway.cluster.actions import Create, Delete, Emit, Replace, SetStatus
 from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
 from fairway.cluster.store import Store
+from fairway.kube.labels import label_selector
 from fairway.kube.objects import Key, Obj
 from fairway.queueing.facts.gates import DEFAULT_GATES, gates_from
 from fairway.queueing.integrations import construct, podgroup, serving, slices
@@ -29,10 +30,12 @@ from fairway.queueing.integrations.job import terminal_indexes
 from fairway.queueing.integrations.jobset import JobSet
 from fairway.queueing.integrations.kubeflow import MPIJob
 from fairway.queueing.integrations.leaderworkerset import LeaderWorkerSet
+from fairway.queueing.integrations.ownership import OwnedWorkloads
 from fairway.queueing.integrations.pod import Pod
 from fairway.queueing.integrations.podsetinfo import PodSetInfo, admitted_infos, assigned_info
 from fairway.queueing.integrations.priorities import priority_of
 from fairway.queueing.integrations.ray import RayCluster
+from fairway.queueing.integrations.reconcile import Kueue, managed_ancestor
 from fairway.queueing.integrations.registry import ALL, integrations
 from fairway.queueing.integrations.rolehash import role_hash
 from fairway.queueing.integrations.settings import JobSettings
@@ -502,6 +505,35 @@ def test_the_autoscaler_beside_the_head() -> None:
     assert plain == head and (found["name"], found["count"]) == ("head", 1)
 
 
+def test_namespaces_that_are_managed_by_their_labels() -> None:
+    settings = JobSettings(managed_namespaces=label_selector({"matchLabels": {"a": "b"}}))
+    assert settings.manages_namespace("ns", {"a": "b"}) and not settings.manages_namespace("ns", {})
+    assert JobSettings().manages_namespace("ns", {}) and not JobSettings().manages_namespace(
+        "kube-system", {}
+    )
+
+
+def _owner(i: int) -> Obj:
+    version = "jobset.x-k8s.io/v1alpha2"
+    return {"apiVersion": version, "kind": "JobSet", "name": f"o{i}", "uid": f"o{i}", "controller": True}
+
+
+def test_the_topmost_of_ten_owners() -> None:
+    """Who names no queue is passed through."""
+    job: Obj = {"metadata": {"name": "j", "namespace": "ns", "ownerReferences": [_owner(1)]}}
+    for length, is_found in ((1, True), (10, True), (11, False)):
+        view = Store()
+        for i in range(1, length + 1):
+            meta: Obj = {"name": f"o{i}", "namespace": "ns", "uid": f"o{i}"}
+            meta |= (
+                {"labels": {f"{K}queue-name": "q"}} if i == length else {"ownerReferences": [_owner(i + 1)]}
+            )
+            view.load({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": meta})
+        found = managed_ancestor(Kueue(view, OwnedWorkloads(), integrations(), JobSettings()), job)
+        assert (found is not None) is is_found, length
+        assert found is None or found["metadata"]["name"] == f"o{length}"
+
+
 def test_kinds_that_are_on() -> None:
     assert list(integrations(["pod", "batch/job", "nobody"])) == ["Job.batch", "Pod"]
     assert list(integrations([])) == [] and len(integrations()) == len(ALL)
@@ -583,6 +615,14 @@ def test_elastic_pods_are_let_go_as_they_are() -> None:
     strange = _elastic("b", gated=False, pod_set="other")
     assert slices.ungated([admitted], [strange, _elastic("c", pod_set="other")]) == []
     assert len(slices.ungated([admitted], [strange, one])) == 1
+    gated = [_elastic(name) for name in "abcd"]
+    for count, runs, want in ((3, 1, 2), (2, 0, 2), (1, 2, 0), (None, 0, 0)):
+        given = [{} if count is None else {"count": count}]
+        granted = _slice(
+            "w", 0, "QuotaReserved", "Admitted", status={"admission": {"podSetAssignments": given}}
+        )
+        running = [_elastic(f"r{i}", gated=False) for i in range(runs)]
+        assert len(slices.ungated([granted], [*running, *gated])) == want
 
 
 def test_templates_are_restored_where_their_number_is_right() -> None:

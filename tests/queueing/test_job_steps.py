@@ -281,6 +281,11 @@ def sets(*done: str) -> Obj:
     }
 
 
+def backwards(job_set: Obj) -> Obj:
+    spec = job_set["spec"]
+    return {**job_set, "spec": {**spec, "replicatedJobs": spec["replicatedJobs"][::-1]}}
+
+
 def of_sets(*names: str, **status: Any) -> Obj:
     placed = [{"name": n, "count": 2, "flavors": {}} for n in names]
     admission = {"clusterQueue": "cq", "podSetAssignments": placed}
@@ -635,6 +640,15 @@ CASES: dict[str, Case] = {
         job(on=True, count=1, annotations=ELASTIC),
         [made(*ADMITTED, count=1, admission=ADMISSION), pod_of_job("p", gated=False)],
         SLICED,
+    ),
+    "elastic, running, one of its pods waits": (
+        job(on=True, annotations=ELASTIC),
+        [made(*ADMITTED, admission=ADMISSION), pod_of_job("p", gated=False), pod_of_job("q")],
+        SLICED,
+    ),
+    "pods are done, of sets in another order": (
+        backwards(sets("a", "b")),
+        [of_sets("b", "a", reclaimablePods=[{"name": "a", "count": 1}, {"name": "b", "count": 1}])],
     ),
 }
 WANT: dict[str, list[str]] = yaml.safe_load(
