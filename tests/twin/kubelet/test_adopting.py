@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from kubeletworld import NONE, S, World, container, latency, node, pod
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import rfc3339
 from fairway.twin import faults
+from fairway.twin.distributions import parse_distribution
 from fairway.twin.faults import Faults
 from fairway.twin.kubelet.component import Kubelet
 from fairway.twin.latency import Latency
@@ -106,6 +108,26 @@ def test_attempts_go_on_counting_over_pods_that_ended() -> None:
     ]
 
 
+def test_attempts_of_one_pod_are_counted_once() -> None:
+    says = {"run-time": "5", "exit-code": "1,1,0"}
+    world = World(pod("p", says=says, restartPolicy="OnFailure"), nodes=[node()]).at(7.5)
+    other = restarted(world)
+    for one in (world, other):
+        # The second run fails as well; the third, which waits for ten seconds, does not.
+        assert one.at(10.5).seen() == "Running 0/1 main=wait:CrashLoopBackOff*1" or one is other
+        assert one.at(40).seen() == "Succeeded 0/1 main=end:Completed:0*2"
+
+
+def test_attempts_are_counted_where_exit_codes_differ_also_by_a_new_kubelet() -> None:
+    world = World(
+        pod("p", says={"run-time": "5", "exit-code": "7"}, restartPolicy="OnFailure"), nodes=[node()]
+    )
+    other = restarted(world.at(7.5)).at(8)
+    other.delete(grace_s=0)
+    other.twin.apply([pod("p", says={"run-time": "5", "exit-code": "3,0"})])
+    assert other.at(20).seen() == "Failed 0/1 main=end:Error:3"
+
+
 def test_backoffs_are_forgotten_as_by_a_kubelet() -> None:
     world = World(pod(says={"run-time": "5", "exit-code": "1"}, restartPolicy="Always"), nodes=[node()])
     assert world.at(12.5).seen() == "Running 0/1 main=wait:CrashLoopBackOff*1"
@@ -177,6 +199,10 @@ MOMENTS: dict[str, tuple[list[Obj], Latency]] = {
     "a deadline": (
         [pod("p", container("c", "sleep 900"), activeDeadlineSeconds=21)],
         latency(sandbox_start=2.5),
+    ),
+    "ends that are noticed late": (
+        [pod(f"p{i}", container("c", f"sleep {20 + i}"), container("d", "sleep 25")) for i in range(3)],
+        replace(NONE, container_relist=parse_distribution("uniform(1s, 9s)")),
     ),
     "no latency": ([staged(restartPolicy="OnFailure")], NONE),
 }

@@ -25,9 +25,8 @@ def phase_of(plan: PodPlan, states: list[ContainerState], *, is_terminal: bool) 
     """The pod's phase. `is_terminal`: all has been stopped and nothing will be started again."""
     if plan.is_plain:
         return _phase_of_plain(plan, states[0], is_terminal=is_terminal)
-    pending_init = pending_sidecars = failed_init = running = waiting = restartable = False
+    pending_init = failed_init = running = waiting = restartable = False
     stopped = succeeded = 0
-    any_main_started = False
     for i, (container, state) in enumerate(zip(plan.containers, states, strict=True)):
         past = state.end if state.state == TERMINATED else state.last if state.state == WAITING else None
         if i < plan.init_count and not container.is_sidecar:
@@ -38,22 +37,20 @@ def phase_of(plan: PodPlan, states: list[ContainerState], *, is_terminal: bool) 
         elif i < plan.init_count:
             if state.state == RUNNING:
                 running = True
-                pending_sidecars |= not state.is_started
             elif state.state == WAITING and past is None:
-                pending_sidecars = waiting = True
+                waiting = True
         elif state.state == RUNNING:
             running = True
-            any_main_started = True
         elif past is None:
             waiting = True
         else:
-            any_main_started = True
             stopped += 1
             restartable |= container.restarts_after(past.exit_code)
             succeeded += state.state == TERMINATED and past.exit_code == 0
     if failed_init:
         return FAILED
-    if pending_init or (pending_sidecars and not any_main_started) or waiting:
+    # A main container that has not started waits: sidecars that are yet to start add nothing to that.
+    if pending_init or waiting:
         return PENDING
     if running:
         return RUNNING_PHASE
