@@ -492,3 +492,20 @@ def test_what_is_known_of_a_pods_group() -> None:
         ["large-0"],
         "resource gap: {'nvidia.com/gpu': '5'}",
     )
+
+
+def test_who_joins_others_that_wait_is_told_why_whatever_changed_meanwhile() -> None:
+    """In their words while nothing did; else it is tried, and they with it."""
+    world = World(node("n", "2"), node("m", "2"), pod("first", "3"))
+    list(world.until(1))
+    list(world.apply(pod("second", "3")).until(2))
+    assert "conditions" in world.twin.store.require(Key("Pod", "default", "second"))["status"]
+    list(world.apply(pod("small")).until(3))
+    list(world.apply(pod("third", "3")).until(4))
+    for name in ("first", "second", "third"):
+        (condition,) = world.twin.store.require(Key("Pod", "default", name))["status"]["conditions"]
+        assert condition["message"].startswith("0/2 nodes are available: 2 Insufficient cpu."), name
+    component = world.twin.component("default-scheduler")
+    assert isinstance(component, SchedulerComponent)
+    tried = [pod_.key.name for pod_ in component.queue.pods() if pod_.is_told]
+    assert sorted(tried) == ["first", "second", "third"]
