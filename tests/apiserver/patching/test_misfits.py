@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from fairway.apiserver.patching.misfits import go_text, misfit
+from fairway.apiserver.patching.typing import type_errors
+from fairway.kube.schema.node import schema_for
 
 WRONG = "json: cannot unmarshal {} into Go struct field DeploymentSpec.spec.x of type {}"
 WORDS = {
@@ -66,3 +68,35 @@ GO: dict[str, tuple[Any, str]] = {
 def test_values_as_go_shows_them(name: str) -> None:
     value, want = GO[name]
     assert go_text(value) == want
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("hostNetwork", True, ""),
+        ("hostNetwork", "yes", "expected boolean, got &{yes}"),
+        ("hostNetwork", 1, "expected boolean, got &{1}"),
+        ("hostNetwork", {"a": 1}, "expected boolean, got &{map[a:1]}"),
+        ("hostNetwork", ["x"], "expected boolean, got &{[x]}"),
+        ("hostNetwork", None, ""),
+        ("priority", 1, ""),
+        ("priority", 1.5, ""),
+        ("priority", True, "expected numeric (int or float), got bool"),
+        ("priority", "1", "expected numeric (int or float), got string"),
+        ("priority", {}, "expected numeric (int or float), got map[string]interface {}"),
+        ("priority", [], "expected numeric (int or float), got []interface {}"),
+        ("nodeName", "n", ""),
+        ("nodeName", True, "expected string, got &value.valueUnstructured{Value:true}"),
+        (
+            "nodeName",
+            {"b": None, "a": ["x"]},
+            'expected string, got &value.valueUnstructured{Value:map[string]interface {}{"a":[]interface {}{"x"}, '
+            '"b":interface {}(nil)}}',
+        ),
+    ],
+)
+def test_what_is_not_of_its_fields_type_is_said_as_structured_merge_diff_says_it(
+    field: str, value: Any, said: str
+) -> None:
+    found = type_errors({"spec": {field: value}}, schema_for("v1", "Pod"))
+    assert found == ([f".spec.{field}: {said}"] if said else [])

@@ -72,6 +72,46 @@ def _initializing(**status: Any) -> dict[str, Any]:
 PODS: dict[str, tuple[dict[str, Any], tuple[str, str, str]]] = {
     "running": (_pod(_RUNNING), ("1/1", "Running", "0")),
     "pending": (_obj(spec={"containers": [{}]}, status={"phase": "Pending"}), ("0/1", "Pending", "0")),
+    "the next init container behind a sidecar that runs": (
+        _obj(
+            spec={
+                "initContainers": [
+                    {"name": "side", "restartPolicy": "Always"},
+                    {"name": "next"},
+                    {"name": "last"},
+                ],
+                "containers": [{"name": "c"}],
+            },
+            status={
+                "phase": "Pending",
+                "initContainerStatuses": [
+                    {
+                        "name": "side",
+                        "started": True,
+                        "ready": True,
+                        "state": {"running": {}},
+                        "restartCount": 1,
+                    },
+                    {"name": "next", "state": {"running": {}}},
+                    {"name": "last", "state": {"waiting": {"reason": "PodInitializing"}}},
+                ],
+            },
+        ),
+        ("1/2", "Init:1/3", "1"),
+    ),
+    "an init container that failed behind one that did not": (
+        _obj(
+            spec={"initContainers": [{"name": "a"}, {"name": "b"}], "containers": [{"name": "c"}]},
+            status={
+                "phase": "Pending",
+                "initContainerStatuses": [
+                    {"name": "a", "state": {"terminated": {"exitCode": 0}}},
+                    {"name": "b", "state": {"terminated": {"exitCode": 3}}, "restartCount": 2},
+                ],
+            },
+        ),
+        ("0/1", "Init:ExitCode:3", "2"),
+    ),
     "gated": (
         _obj(
             spec={"containers": [{}]},
