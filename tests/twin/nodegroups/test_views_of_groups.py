@@ -13,6 +13,7 @@ from fairway.kube.taints import Taint
 from fairway.provisioning.clusterautoscaler.groups import NodeGroup, NodeView, Seat
 from fairway.provisioning.karpenter.labels import SPOT
 from fairway.provisioning.karpenter.podfacts import Shapes
+from fairway.twin.nodegroups import metrics
 from fairway.twin.nodegroups.claiming import Claiming, claiming
 from fairway.twin.nodegroups.grouping import group_view, node_object, seat_of, template_of, views_of
 
@@ -295,3 +296,40 @@ def test_kinds_of_machines_are_told_apart() -> None:
     assert (
         node_object(group("g", kind("g5", 8, 2)), "aws", "n")["status"]["capacity"]["nvidia.com/gpu"] == "2"
     )
+
+
+@pytest.mark.parametrize(("gpus", "label"), [(0, ("", "")), (1, ("nvidia.com/gpu", "generic")), (8, None)])
+def test_what_counts_of_a_group_with_and_without_gpus(gpus: int, label: tuple[str, str] | None) -> None:
+    """Machines that came, went and did not come; those with GPUs once more, by themselves."""
+    gpu = ("nvidia.com/gpu", "generic") if label is None else label
+    tally, of = metrics.new_tally(), group("g", kind("k", 8, gpus))
+    before = {(s.name, s.labels): s.value for s in tally.samples()}
+    metrics.grew(tally, of, 3)
+    metrics.failed(tally, of, "timeout", 2)
+    metrics.shrank(tally, of, drained=True)
+    metrics.shrank(tally, of, drained=False)
+    metrics.shrank(tally, of, drained=False)
+    metrics.gave_up(tally, 4)
+    metrics.evicted(tally, allowed=True)
+    metrics.evicted(tally, allowed=False)
+    told = {
+        (s.name.removeprefix("cluster_autoscaler_"), s.labels): s.value - before.get((s.name, s.labels), 0)
+        for s in tally.samples()
+    }
+    of_gpus = {
+        ("scaled_up_gpu_nodes_total", gpu): 3,
+        ("failed_gpu_scale_ups_total", ("timeout", *gpu)): 1,
+        ("scaled_down_gpu_nodes_total", ("underutilized", *gpu)): 1,
+        ("scaled_down_gpu_nodes_total", ("empty", *gpu)): 2,
+    }
+    assert {key: value for key, value in told.items() if value} == {
+        ("scaled_up_nodes_total", (*gpu, "")): 3,
+        ("failed_scale_ups_total", ("timeout", *gpu, "")): 1,
+        ("failed_node_creations_total", ("timeout",)): 2,
+        ("scaled_down_nodes_total", ("underutilized", *gpu, "")): 1,
+        ("scaled_down_nodes_total", ("empty", *gpu, "")): 2,
+        ("old_unregistered_nodes_removed_count", ()): 4,
+        ("evicted_pods_total", ("succeeded",)): 1,
+        ("evicted_pods_total", ("failed",)): 1,
+        **(of_gpus if gpus else {}),
+    }
