@@ -151,6 +151,17 @@ def in_vain() -> Iterator[str]:
     yield from world.rest()
 
 
+def over_the_limit() -> Iterator[str]:
+    """A limit that is lowered below what there is between decision and second look: nothing is opened, or taken."""
+    world = World(pool(), pod("stays"), pod("goes", "12"))
+    yield from world.until(91)
+    yield from world.delete("goes").until(102)
+    yield from world.patch("p", {"spec": {"limits": {"cpu": "15"}}}, NODE_POOL).until(140)
+    yield from world.remembered()
+    yield from world.patch("p", {"spec": {"limits": {"cpu": "16"}}}, NODE_POOL).until(240)
+    yield from world.rest()
+
+
 def lost_meanwhile() -> Iterator[str]:
     """The node that is to be replaced vanishes while its replacement boots: that goes on, and serves others."""
     world = World(pool(), pod("stays"), pod("goes", "12"))
@@ -415,7 +426,7 @@ def dear_spot() -> Iterator[str]:
 
 STORIES: tuple[Callable[[], Iterator[str]], ...] = (
     *(gathered, emptied, rests, sold_out, limited, replaced, overtaken, in_vain, lost_meanwhile, let_down),
-    *(let_down_in_going, together),
+    *(over_the_limit, let_down_in_going, together),
     *(drifted, expired, taken_back, late, starting, opening_hours, only_empty, pools_change, volumes),
     *(found_there, given_back, dear_spot),
 )
