@@ -161,6 +161,21 @@ def test_pages_say_what_samples_say() -> None:
     assert list(pages.samples("none_of_these")) == []
 
 
+def test_pages_of_another_moment_are_written_anew() -> None:
+    store = stored(pod("p", gpus=2))
+    pages, name = GpuPages(store), "DCGM_FI_DEV_POWER_USAGE"
+    seen = []
+    for _ in range(3):
+        lines, fresh = (
+            next(list(block.lines) for block in one.blocks("b") if block.name == name)
+            for one in (pages, GpuPages(store))
+        )
+        assert lines == fresh
+        seen.append(lines)
+        store.now_us += MINUTE_US
+    assert seen[0] != seen[1] != seen[2]
+
+
 def test_counters_go_on_from_look_to_look() -> None:
     """They begin with the first look, count what is between two looks once, and stay as they are within a tick."""
     store = stored(pod("p", gpus=3))

@@ -262,6 +262,14 @@ def test_the_order_of_a_moment_and_the_limits_of_a_run() -> None:
     assert (loop.DEFAULT_LIMIT, loop.STUCK_LIMIT, loop.NO_TIME) == (10**9, 5 * 10**7, -1)
 
 
+def test_time_passes_up_to_what_is_due() -> None:
+    r = Recorder()
+    r.loop.at(5, r.note, "due")
+    r.loop.advance(5)
+    assert (r.loop.now_us, r.seen) == (5, [])
+    assert r.loop.run_until_idle() == 1 and r.seen == [(5, "due")]
+
+
 def test_a_moment_has_room_for_64_priorities() -> None:
     """Times and priorities are one number: what others look through in tests."""
     r = Recorder()

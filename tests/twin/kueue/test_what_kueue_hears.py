@@ -626,3 +626,12 @@ def test_consumption_is_written_queue_by_queue_in_their_order() -> None:
         c.key.name for c in world.twin.store.log.since(seen) if "fairSharing" in c.obj.get("status", {})
     ]
     assert written[:4] == ["b", "lq", "m", "z"]
+
+
+def test_a_fork_knows_who_holds_quota_and_who_waits() -> None:
+    world = settled().apply(job("waits", "a", gpus=4)).run(3)
+    copy = world.twin.fork().component("kueue")
+    assert isinstance(copy, Kueue) and copy.is_awake
+    one, other = world.kueue.backlog, copy.backlog
+    assert list(one.accounts.holders) == list(other.accounts.holders) != []
+    assert one.pending_by("a/lq") == other.pending_by("a/lq") == 1
