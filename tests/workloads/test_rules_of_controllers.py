@@ -21,6 +21,7 @@ from fairway.workloads.deployment import revisions, rolling, rollout, scaling, s
 from fairway.workloads.disruption import budget as budgets
 from fairway.workloads.disruption.eviction import evict
 from fairway.workloads.job import backoff
+from fairway.workloads.job import decide as jobs
 from fairway.workloads.podtemplate import fresh_names
 from fairway.workloads.statefulset import storage
 
@@ -1025,3 +1026,22 @@ def test_a_budget_looks_at_pods_that_are_and_that_were_its_own() -> None:
     ):
         found = budgets.CONTROLLER.map_change(store, Change(1, type_, key, now, before))
         assert [k.name for k in found] == (["b"] if looks else [])
+
+
+def test_a_new_pod_of_a_job_concerns_it_where_it_was_there_before() -> None:
+    """Made by the controller it was counted; of a dump, which says where it runs or ran, it was not."""
+    ref = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+    key = Key("Pod", "default", "p")
+    for phase, node, looks in (
+        ("Pending", "", False),
+        ("Pending", "n1", True),
+        ("Running", "", True),
+        ("Succeeded", "n1", True),
+    ):
+        made = pod(phase=phase, ownerReferences=[ref])
+        made["spec"]["nodeName"] = node
+        for type_ in (ADDED, MODIFIED):
+            found = jobs.CONTROLLER.map_change(Store(), Change(1, type_, key, made, None))
+            assert [k.name for k in found] == (["j"] if looks else [])
+        gone = jobs.CONTROLLER.map_change(Store(), Change(1, DELETED, key, made, made))
+        assert [k.name for k in gone] == ["j"]
