@@ -299,3 +299,17 @@ def test_what_one_invocation_may_write_has_an_end() -> None:
         (5, True, b"\0"),
         (5, False, b"z"),
     ]
+
+
+def test_input_after_its_end_begins_nothing_again(loop: Loop) -> None:
+    store, _ = running()
+    process, client = begun("sh", "-c", "cat; sleep 5; echo done", stdin=True, store=store)
+    process.receive(b"x\n")
+    process.receive_end()
+    assert (client.out, client.codes) == (b"x\n", [])
+    process.receive(b"late\n")
+    process.receive_end()
+    assert (client.out, client.codes, len(loop.timers)) == (b"x\n", [], 1)
+    store.now_us = NOW + 5 * SECOND_US
+    loop.go_off()
+    assert (client.out, client.codes) == (b"x\ndone\n", [0])
