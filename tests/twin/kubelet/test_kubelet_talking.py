@@ -284,6 +284,10 @@ def test_how_long_steps_take() -> None:
     before = talks.containers[0].exit_at
     talking.pace(kubelet, [talks])
     assert talks.containers[0].exit_at is before
+    # Beside one that only computes there are sixteen of them.
+    wire = talks.wire_milli
+    talking.pace(kubelet, [computes, talks])
+    assert talks.wire_milli != wire and computes.wire_milli == 1000
 
 
 @pytest.mark.parametrize(
