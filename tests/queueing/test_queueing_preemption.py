@@ -279,6 +279,14 @@ CASES = {
         waiting=[wl("a1", "a", 4)],
         want={"a1": "preempts b0:InCohortFairSharing"},
     ),
+    "fair sharing: nobody goes where one of a queue is not enough": Case(
+        fair=True,
+        queues=[queue(n, 0, cohort="lab", reclaim="Any") for n in "ab"],
+        cohorts=[cohort("lab", gpu=8)],
+        holding=[running("b0", "b", 4, since_s=1), running("b1", "b", 4, since_s=9)],
+        waiting=[wl("a1", "a", 5)],
+        want={"a1": "waits WaitingForQuota"},
+    ),
     "fair sharing: a larger weight may have more": Case(
         fair=True,
         queues=[
