@@ -108,7 +108,6 @@ class Disruption:
         metrics.gave_up(self._its.tally, command.reason, self._missing(command))
         for name in command.nodes:
             self.give_back(name)
-        self.rouse()
 
     def changed(self) -> None:
         """What was found to be in vain may not be any more: where a node could go, that is looked at soon."""
@@ -212,7 +211,6 @@ class Disruption:
                 self._its.remove(claim_key(name))
             for name in command.names:
                 self.give_back(name)
-            self.rouse()
             return
         for name in opened:
             self._its.tell(claim_key(name), launching(command.reason))
@@ -227,7 +225,8 @@ class Disruption:
             self._host.loop.at(at_us, self._h_overdue, begun, HOUSEKEEPING)
 
     def give_back(self, name: str) -> None:
-        """A node that no command takes after all; one that goes anyway keeps its taint."""
+        """A node that no command takes after all; one that goes anyway keeps its taint. Its claim's change calls for a
+        look."""
         if name not in self._its.termination.since_us:
             self.taint(name, on=False)
         self._say_why(name, "")
