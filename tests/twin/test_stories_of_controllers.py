@@ -305,6 +305,7 @@ def collected() -> Iterator[str]:
     )
     world.apply(owned("of-first", first), owned("of-both", first, second), owned("of-nobody"))
     world.apply(owned("of-one-unknown", "elsewhere"), owned("of-one-gone", "gone"))
+    world.apply(owned("of-one-left", second, "gone"))
     yield from world.apply(owned("of-second", second)).until(2)
     yield from world.delete("ConfigMap", "first").until(3)
     world.twin.store.delete(Key("ConfigMap", "default", "second"), propagation="Foreground")
