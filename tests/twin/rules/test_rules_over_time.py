@@ -588,3 +588,15 @@ def test_what_is_wrong_with_a_configuration_is_said_in_a_thousand_characters() -
     world.apply(secret("main", f"route: {{receiver: {'x' * 2000}}}\nreceivers: []\n"))
     (said,) = world.until(90).said(MANAGER)
     assert len(said[4]) == 1000 and said[4].endswith("xxx")
+
+
+def test_a_copy_made_before_the_first_look() -> None:
+    one = {"record": "one", "expr": "vector(1)"}
+    world = World(between(0, 0), rule(one)).until(0)
+    assert world.series("one", 0) == {}
+    fork = world.twin.fork()
+    part = fork.component("prometheus")
+    assert isinstance(part, Rules)
+    fork.run_for(60 * SECOND_US)
+    (found,) = part.select((Matcher("__name__", "=", "one"),), EPOCH_MS, EPOCH_MS + 60_000)
+    assert [seconds(int(at)) for at in found.times] == [30, 60]
