@@ -286,6 +286,7 @@ CASES = {
         holding=[running("b0", "b", 4, since_s=1), running("b1", "b", 4, since_s=9)],
         waiting=[wl("a1", "a", 5)],
         want={"a1": "waits WaitingForQuota"},
+        message={"a1": "insufficient unused quota for gpu in flavor default, 5 more needed"},
     ),
     "fair sharing: a larger weight may have more": Case(
         fair=True,
