@@ -176,6 +176,45 @@ def test_what_ran_a_line_is_recorded_and_found_again_after_an_edit(tmp_path: Pat
     assert "b/test_none.py::test_new" in told(9)
 
 
+MADE_ONCE = """
+import pytest
+from small.numbers import half
+
+
+@pytest.fixture(scope="module")
+def made():
+    return half(4)
+
+
+def test_first(made):
+    assert made
+
+
+def test_second(made):
+    assert made == 2
+
+
+def test_alone():
+    assert half(0) == 0
+"""
+
+
+def test_what_a_fixture_makes_for_a_whole_file_is_run_for_each_of_its_tests(tmp_path: Path) -> None:
+    numbers = "def half(n):\n    if n:\n        return n // 2\n    return 0\n"
+    package, tests = small_project(tmp_path, {"numbers.py": numbers}, {"a/test_made.py": MADE_ONCE})
+    record(tmp_path / "data", package, tests, workers=1)
+    known = coverage_of(recordings(tmp_path / "data"), package, tests, {"numbers.py"})
+
+    def told(line: int) -> list[str]:
+        return [
+            name.rpartition("_")[2]
+            for name in known.tests_of(Change("numbers.py", line, line, 0, 0, "", ""))[0]
+        ]
+
+    assert set(told(3)) == {"first", "second", "alone"}
+    assert told(4) == ["alone"]
+
+
 TRIED = """
 import os
 import time

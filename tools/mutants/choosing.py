@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from tools.mutants.changes import Change, changes_of
-from tools.mutants.recording import Recording
+from tools.mutants.recording import EVERY, Recording
 
 _SHORTEST_S = 0.01
 
@@ -65,6 +65,13 @@ class Coverage:
                 left -= cost
         return tuple(chosen), budget_s - left
 
+    def each_of(self, name: str | None) -> list[str]:
+        """The test functions that a context of this name stands for."""
+        if name is None:
+            return []
+        file, _, function = name.rpartition("::")
+        return [n for n in self.seconds if n.startswith(f"{file}::")] if function == EVERY else [name]
+
     def _affordable(self, name: str, left: float) -> list[tuple[str, float]]:
         """A function's node id, or those of its quickest cases where all of them together take too long."""
         together = self.seconds.get(name, _SHORTEST_S)
@@ -111,7 +118,10 @@ def _add_lines(
     found: Coverage, recording: Recording, package: Path, node_id: Callable[[str], str | None]
 ) -> None:
     with sqlite3.connect(recording.data) as database:
-        contexts = {row: node_id(name) for row, name in database.execute("select id, context from context")}
+        contexts = {
+            row: found.each_of(node_id(name))
+            for row, name in database.execute("select id, context from context")
+        }
         paths = {
             row: path.rpartition(f"/{package.name}/")[2]
             for row, path in database.execute("select id, path from file")
@@ -122,8 +132,7 @@ def _add_lines(
     }
     found.edited |= {path for path, lines in moved.items() if lines is not None}
     for file, context, bits in rows:
-        test = contexts[context]
-        if test is not None:
+        for test in contexts[context]:
             _add(found, paths[file], test, bits, moved.get(paths[file]))
 
 

@@ -13,7 +13,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,8 @@ _ROOT = Path(__file__).parents[2]
 _NOT_RECORDED = ("bench", "compiled", "examples")
 # Compiled kernels leave no trace: the tests made for them run them interpreted.
 _INTERPRETED = "scheduling"
+# In a context's name, for a test function: every one of the file.
+EVERY = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +124,36 @@ def _hash(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
+def _switch(name: str) -> None:
+    running = coverage.Coverage.current()
+    if running is not None:
+        running.switch_context(name)
+
+
+def _context(nodeid: str) -> str:
+    file, _, function = nodeid.partition("::")
+    return file.removesuffix(".py").replace("/", ".") + "." + function.partition("[")[0].replace("::", ".")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """What runs from here on, runs for this test: its fixtures, too."""
-    running = coverage.Coverage.current()
-    file, _, function = item.nodeid.partition("::")
-    name = file.removesuffix(".py").replace("/", ".") + "." + function.partition("[")[0].replace("::", ".")
-    if running is not None:
-        running.switch_context(name)
+    _switch(_context(item.nodeid))
     result = yield
-    if running is not None:
-        running.switch_context("")
+    _switch("")
     return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """But what is made once for all tests of a file runs for each of them."""
+    if fixturedef.scope != "module":
+        return (yield)
+    item = request._pyfuncitem
+    _switch(_context(f"{request.node.nodeid}::{EVERY}"))
+    try:
+        return (yield)
+    finally:
+        _switch(_context(item.nodeid))
