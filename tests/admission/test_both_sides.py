@@ -6,21 +6,23 @@ from itertools import product
 from typing import Any
 
 import pytest
-from admissionrequests import pod, request
+from admissionrequests import World, namespace, pod, request
 
 from fairway.admission import nodes
 from fairway.admission.cel import authorizing
 from fairway.admission.podsecurity.evaluation import violations
 from fairway.admission.podsecurity.levels import LATEST, LevelVersion
 from fairway.admission.policies.checking import problems
+from fairway.admission.policies.matching import Match
+from fairway.admission.policies.names import bindings
 from fairway.admission.quota import is_counted_request
 from fairway.admission.rbac.attributes import Decision
-from fairway.admission.request import CREATE, DELETE, UPDATE, User
+from fairway.admission.request import CREATE, DELETE, UPDATE, Admitted, Denied, Gvk, Gvr, User
 from fairway.admission.trial import judge
 from fairway.cluster.store import Store
 from fairway.errors import InvalidInput
 from fairway.kube.manifest import Manifest
-from fairway.kube.objects import Obj
+from fairway.kube.objects import Key, Obj
 
 NEVER = 99
 GOOD: dict[str, Any] = {
@@ -187,3 +189,35 @@ def test_who_is_asked_is_asked_inside_alone() -> None:
             assert authorizing._asked.get() is None
         assert authorizing._asked.get() is outer
     assert authorizing._asked.get() is None
+
+
+def test_the_namespace_an_expression_sees() -> None:
+    """All of it but who manages its fields; what it does not have is empty."""
+    matched = Match(Gvr("", "v1", "pods"), Gvk("", "v1", "Pod"))
+    asked = request(pod())
+    meta = {"name": "team-a", "labels": {"a": "b"}}
+    whole = {"metadata": {**meta, "managedFields": [{}]}, "spec": {"finalizers": ["kubernetes"]}}
+    seen = bindings(asked, matched, None, {**whole, "status": {"phase": "Active"}})["namespaceObject"]
+    assert seen == {
+        "metadata": meta,
+        "spec": {"finalizers": ["kubernetes"]},
+        "status": {"phase": "Active"},
+    }
+    bare = bindings(asked, matched, None, {"metadata": meta})["namespaceObject"]
+    assert bare == {"metadata": meta, "spec": {}, "status": {}}
+    assert bindings(asked, matched, None, None)["namespaceObject"] is None
+
+
+def test_an_update_uses_up_nothing_and_need_not_say_what_it_asks_for() -> None:
+    hard = {"pods": "1", "requests.cpu": "1"}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "team-a"}}
+    world = World(namespace("team-a"), {**quota, "spec": {"hard": hard}})
+    key = Key("ResourceQuota", "team-a", "q")
+    world.store.set_status(key, {"hard": hard, "used": {"pods": "1", "requests.cpu": "0"}})
+    refused = world.validate(request(pod()))
+    assert isinstance(refused, Denied)
+    assert refused.message == 'pods "p" is forbidden: failed quota: q: must specify requests.cpu for: c'
+    for asked in (request(pod(), UPDATE, pod()), request(pod(), namespace=""), request(None, DELETE, pod())):
+        outcome = world.validate(asked)
+        assert isinstance(outcome, Admitted)
+        assert (outcome.obj, outcome.charges) == (asked.obj, ())

@@ -400,3 +400,15 @@ def test_rules_that_cost_too_much_stop() -> None:
 )
 def test_names_that_cel_cannot_say(name: str, want: str) -> None:
     assert escape(name) == want
+
+
+def test_one_error_that_blocks_the_rules_is_enough() -> None:
+    limits = schema(
+        {"rule": "self.a > 5", "message": "a is small"}, a={"type": "integer", "maximum": 3}, b=TEXT
+    )
+    version = {"name": "v1", "schema": {"openAPIV3Schema": schema(spec=limits)}}
+    for of_spec, wrong in (({"a": 4, "b": 1}, 2), ({"b": 1, "a": 4}, 2), ({"a": 2, "b": 1}, 1)):
+        said = [str(p) for p in judged(version, {"spec": of_spec})]
+        assert len(said) == wrong + 1 and said[-1].startswith(
+            "<nil>: Invalid value: null: some validation rules"
+        )

@@ -396,3 +396,52 @@ def test_causes_are_what_a_webhook_said_where_it_said_any(details: Any, want: tu
     body = {**status_body(403, "Forbidden", "no"), "details": details}
     error = Denied("w", body).error()
     assert (error.code, error.reason, error.causes) == (403, "Forbidden", want)
+
+
+def test_one_denial_among_warnings_is_enough() -> None:
+    """What is denied is denied whatever else is only warned of; where nothing is denied, nothing is."""
+    user = User("u", (ALL_AUTHENTICATED, "system:masters"))
+    enforced = namespace("team-a", {"pod-security.kubernetes.io/enforce": "baseline"})
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": pod(hostPID=True)["spec"]}
+    warned = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d", "namespace": "team-a"},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template},
+    }
+    for objects, outcomes in (
+        ([enforced, warned], ["warned"]),
+        ([enforced, pod(hostPID=True)], ["denied"]),
+        ([enforced, warned, pod(hostPID=True)], ["denied", "warned"]),
+        ([enforced], []),
+    ):
+        found = judge([manifest(obj) for obj in objects], [], user)
+        assert sorted(f.outcome for f in found.findings) == outcomes
+        assert found.is_denied is ("denied" in outcomes)
+
+
+def test_a_policy_that_is_bound_is_not_named_of_whichever_kind_it_is() -> None:
+    api = "admissionregistration.k8s.io/v1"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    constraints = {"matchConstraints": {"resourceRules": [rule]}}
+    changes = {"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}
+    specs: dict[str, Obj] = {
+        "Validating": {**constraints, "validations": [{"expression": "true"}]},
+        "Mutating": {**constraints, "reinvocationPolicy": "Never", "mutations": [changes]},
+    }
+    policies = [
+        {"apiVersion": api, "kind": f"{kind}AdmissionPolicy", "metadata": {"name": f"{name}-{kind.lower()}"}}
+        | {"spec": spec}
+        for kind, spec in specs.items()
+        for name in ("bound", "loose")
+    ]
+    bindings = [
+        {"apiVersion": api, "kind": f"{kind}AdmissionPolicyBinding", "metadata": {"name": "b"}}
+        | {"spec": {"policyName": f"bound-{kind.lower()}", **more}}
+        for kind, more in (("Validating", {"validationActions": ["Deny"]}), ("Mutating", {}))
+    ]
+    user = User("u", (ALL_AUTHENTICATED, "system:masters"))
+    found = judge([manifest(config())], [manifest(obj) for obj in (*policies, *bindings)], user)
+    assert found.unbound == ("loose-validating", "loose-mutating")
+    alone = judge([manifest(config())], [manifest(obj) for obj in (*policies, bindings[1])], user)
+    assert alone.unbound == ("bound-validating", "loose-validating", "loose-mutating")

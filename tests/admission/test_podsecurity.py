@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from admissionrequests import World, namespace, pod, request
 
+from fairway.admission.podsecurity.admission import FINE, Verdict, verdict
 from fairway.admission.podsecurity.evaluation import detail, violations
 from fairway.admission.podsecurity.levels import LATEST, LevelVersion, policy_of
-from fairway.admission.request import UPDATE, Admitted, Denied
+from fairway.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest, Admitted, Denied
 from fairway.kube.objects import Key, Obj
 
 GOOD: dict[str, Any] = {
@@ -348,3 +349,209 @@ def test_each_controller_has_a_pod_looked_at_before_its_others() -> None:
         'existing pods in namespace "team-a" violate the new PodSecurity enforce level "baseline:latest"',
         "x (and 2 other pods): host namespaces",
     )
+
+
+HOST_PID = "host namespaces (hostPID=true)"
+WRONG_VERSION = (
+    "Failed to parse policy: metadata.labels[pod-security.kubernetes.io/audit-version]: Invalid value: "
+    '"1.30": must be "latest" or "v1.x"'
+)
+VIOLATED = f'violates PodSecurity "baseline:latest": {HOST_PID}'
+WOULD = f"would {VIOLATED}".replace("violates", "violate")
+OPEN, BASE = (f"{P}enforce-policy", "privileged:latest"), (f"{P}enforce-policy", "baseline:latest")
+AUDITED, BROKEN = (f"{P}audit-violations", WOULD), ("error", WRONG_VERSION)
+
+# What the namespace is labelled: what is said to a pod with the host's processes, and to a workload of such pods.
+VERDICTS: dict[str, tuple[dict[str, str], Verdict, Verdict]] = {
+    "nothing": ({}, Verdict(audit=(OPEN,)), FINE),
+    "privileged": ({"enforce": "privileged"}, Verdict(audit=(OPEN,)), FINE),
+    "a version that is none": (
+        {"audit-version": "1.30"},
+        Verdict(audit=(BROKEN, OPEN)),
+        Verdict(audit=(BROKEN,)),
+    ),
+    "warned alone": (
+        {"warn": "baseline"},
+        Verdict(warnings=(WOULD,), audit=(OPEN,)),
+        Verdict(warnings=(WOULD,)),
+    ),
+    "audited alone": (
+        {"audit": "baseline"},
+        Verdict(audit=(OPEN, AUDITED)),
+        Verdict(audit=(AUDITED,)),
+    ),
+    "warned and audited": (
+        {"audit": "baseline", "warn": "baseline"},
+        Verdict(warnings=(WOULD,), audit=(OPEN, AUDITED)),
+        Verdict(warnings=(WOULD,), audit=(AUDITED,)),
+    ),
+    "enforced alone": (
+        {"enforce": "baseline", "warn": "privileged"},
+        Verdict(forbidden=VIOLATED, audit=(BASE,)),
+        FINE,
+    ),
+    "enforced": (
+        {"enforce": "baseline"},
+        Verdict(forbidden=VIOLATED, audit=(BASE,)),
+        Verdict(warnings=(WOULD,)),
+    ),
+    "all three": (
+        {"enforce": "baseline", "audit": "baseline", "warn": "baseline"},
+        Verdict(forbidden=VIOLATED, audit=(BASE, AUDITED)),
+        Verdict(warnings=(WOULD,), audit=(AUDITED,)),
+    ),
+    "enforced, a version that is none": (
+        {"enforce": "baseline", "warn": "privileged", "audit-version": "1.30"},
+        Verdict(forbidden=VIOLATED, audit=(BROKEN, BASE)),
+        Verdict(audit=(BROKEN,)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_each_mode_says_its_own(name: str) -> None:
+    labels, of_pod, of_workload = VERDICTS[name]
+    view = World(namespace("team-a", {f"{P}{mode}": value for mode, value in labels.items()})).store
+    assert verdict(view, request(pod(hostPID=True))) == of_pod
+    assert verdict(view, request(deployment(hostPID=True))) == of_workload
+
+
+def templated(api: str, kind: str, path: str) -> Obj:
+    """An object with the template of a pod at a path."""
+    found: Obj = {"metadata": {}, "spec": spec(hostPID=True)}
+    for field in reversed(path.split(".")):
+        found = {field: found}
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": "o", "namespace": "team-a"}, **found}
+
+
+TEMPLATED: dict[str, tuple[str, str]] = {
+    "ReplicationController": ("v1", "spec.template"),
+    "PodTemplate": ("v1", "template"),
+    "ReplicaSet": ("apps/v1", "spec.template"),
+    "Deployment": ("apps/v1", "spec.template"),
+    "StatefulSet": ("apps/v1", "spec.template"),
+    "DaemonSet": ("apps/v1", "spec.template"),
+    "Job": ("batch/v1", "spec.template"),
+    "CronJob": ("batch/v1", "spec.jobTemplate.spec.template"),
+}
+
+
+@pytest.mark.parametrize("kind", TEMPLATED)
+def test_a_workload_is_looked_at_where_its_template_is(kind: str) -> None:
+    view = World(namespace("team-a", {f"{P}warn": "baseline"})).store
+    api, path = TEMPLATED[kind]
+    made = templated(api, kind, path)
+    assert verdict(view, request(made)) == Verdict(warnings=(WOULD,))
+    assert verdict(view, request(made, UPDATE, made)) == Verdict(warnings=(WOULD,))
+    assert verdict(view, request(made, UPDATE, made, subresource="status")) == FINE
+    assert verdict(view, request(templated(api, kind, "spec.elsewhere"))) == FINE
+
+
+def test_what_is_not_a_write_of_pods_or_workloads_is_not_asked() -> None:
+    view = World(
+        namespace("team-a", {f"{P}{mode}": "baseline" for mode in ("enforce", "warn", "audit")})
+    ).store
+    bad = pod(hostPID=True)
+    assert verdict(view, request(None, DELETE, bad)) == FINE
+    assert verdict(view, request(bad, DELETE, bad)) == FINE
+    assert verdict(view, request(None, CREATE, bad)) == FINE
+    assert verdict(view, request(bad, "CONNECT")) == FINE
+    wrong = namespace("n", {f"{P}enforce": "strict"})
+    assert verdict(view, request(wrong, UPDATE, wrong, subresource="status")) == FINE
+    assert verdict(view, request(templated("v1", "Secret", "spec.template"))) == FINE
+
+
+@pytest.mark.parametrize(
+    ("subresource", "is_asked"),
+    [
+        *(
+            (s, False)
+            for s in ("exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status")
+        ),
+        *((s, True) for s in ("", "ephemeralcontainers", "resize")),
+    ],
+)
+def test_subresources_that_cannot_change_what_runs_are_not_asked(subresource: str, is_asked: bool) -> None:
+    view = World(namespace("team-a", {f"{P}enforce": "baseline"})).store
+    said = verdict(view, request(pod(hostPID=True), subresource=subresource))
+    assert said == (Verdict(forbidden=VIOLATED, audit=(BASE,)) if is_asked else FINE)
+
+
+def containers(*images: str, **more: str) -> list[Obj]:
+    return [{"name": f"c{i}", "image": image, **more} for i, image in enumerate(images)]
+
+
+CHANGES: dict[str, tuple[Obj, Obj, bool]] = {
+    "nothing": ({}, {}, False),
+    "a command": (
+        {"containers": containers("i")},
+        {"containers": containers("i", workingDir="/")},
+        False,
+    ),
+    "an image": ({"containers": containers("i")}, {"containers": containers("j")}, True),
+    "the second's image": ({"containers": containers("i", "i")}, {"containers": containers("i", "j")}, True),
+    "one more container": ({"containers": containers("i")}, {"containers": containers("i", "i")}, True),
+    "one fewer": ({"containers": containers("i", "i")}, {"containers": containers("i")}, True),
+    "an init container's image": (
+        {"initContainers": containers("i")},
+        {"initContainers": containers("j")},
+        True,
+    ),
+    "the same init container": (
+        {"initContainers": containers("i")},
+        {"initContainers": containers("i")},
+        False,
+    ),
+    "the first ephemeral container": ({}, {"ephemeralContainers": containers("i")}, True),
+    "one more ephemeral container": (
+        {"ephemeralContainers": containers("i")},
+        {"ephemeralContainers": containers("i", "i")},
+        True,
+    ),
+    "an ephemeral container's image": (
+        {"ephemeralContainers": containers("i", "k")},
+        {"ephemeralContainers": containers("i", "j")},
+        True,
+    ),
+    "the same ephemeral containers": (
+        {"ephemeralContainers": containers("i", "j")},
+        {"ephemeralContainers": containers("i", "j")},
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_which_changes_of_a_pod_are_looked_at(name: str) -> None:
+    view = World(namespace("team-a", {f"{P}enforce": "baseline"})).store
+    old, new, is_asked = CHANGES[name]
+    asked = request(pod(hostPID=True, **new), UPDATE, pod(hostPID=True, **old))
+    assert verdict(view, asked) == (Verdict(forbidden=VIOLATED, audit=(BASE,)) if is_asked else FINE)
+
+
+def test_a_pod_in_a_namespace_that_is_not_there_is_free() -> None:
+    assert verdict(World().store, request(pod(hostPID=True))) == Verdict(audit=(OPEN,))
+
+
+def told(labels: dict[str, str], *pods: Obj) -> tuple[str, ...]:
+    """What a namespace with these pods is warned of where it is labelled so."""
+    view = World(namespace("team-a"), *pods).store
+    asked: AdmissionRequest = request(namespace("team-a", labels), UPDATE, namespace("team-a"))
+    return verdict(view, asked).warnings
+
+
+def test_pods_with_the_same_reasons_are_counted_together_by_the_first_of_them() -> None:
+    root = {"privileged": True}
+    bad = [pod(n, hostPID=True) for n in "dbc"]
+    worse = [pod(n, **spec(root, hostPID=True)) for n in "ae"]
+    alone = pod("f", **spec(root))
+    head = 'existing pods in namespace "team-a" violate the new PodSecurity enforce level "baseline:v1.30"'
+    labels = {f"{P}enforce": "baseline", f"{P}enforce-version": "v1.30"}
+    assert told(labels, *bad, *worse, alone, pod("g")) == (
+        head,
+        "a (and 1 other pod): host namespaces, privileged",
+        "b (and 2 other pods): host namespaces",
+        "f: privileged",
+    )
+    assert told(labels, pod("g")) == ()
+    assert told({f"{P}audit": "restricted", f"{P}warn": "restricted"}, *bad) == ()

@@ -788,3 +788,22 @@ def test_which_resources_cover_which(owned: str, wanted: str, is_covered: bool) 
     """Source: component-helpers auth/rbac/validation resourceCoversAll."""
     own, other = parse_rules([rule("get", owned)]), parse_rules([rule("get", wanted)])
     assert (uncovered(own, other) == []) is is_covered
+
+
+def test_an_account_without_a_namespace_is_nobody_outside_of_one() -> None:
+    """In a ClusterRoleBinding it has to say where it lives; in a RoleBinding it lives there unless it says so."""
+    reader = rbac("ClusterRole", "reader", rules=[rule("get", "pods")])
+    found = authorizer(
+        reader,
+        bind("everywhere", "reader", account("lost"), account("found", namespace="team-b")),
+        bind("here", "reader", account("local"), namespace="team-a", kind="ClusterRole"),
+    )
+
+    def may(name: str, where: str) -> bool:
+        who = User(f"system:serviceaccount:{name}", ())
+        return found.authorize(Attributes(who, "get", "", "pods", "", where, "p")).allowed
+
+    assert [may(n, "team-a") for n in (":lost", "team-a:lost", "None:lost")] == [False] * 3
+    assert [may("team-b:found", where) for where in ("team-a", "team-b", "")] == [True] * 3
+    assert [may("team-a:local", where) for where in ("team-a", "team-b", "")] == [True, False, False]
+    assert not may("team-b:local", "team-a")
