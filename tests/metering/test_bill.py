@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import numpy as np
 import polars as pl
+import pytest
 
+from fairway.errors import WorldError
 from fairway.metering.bill import IDLE, NO_LABEL, Basis, Kind, Measure, Owners, bill_of, totals
 from fairway.metering.cells import HOUR_US
 from fairway.metering.ground import Machines, Stays
@@ -75,3 +78,30 @@ def test_a_micro_dollar_held_in_vain_has_its_row() -> None:
     one = replace(ledger, unused_sm=ints(*[1] + [0] * (len(ledger) - 1)))
     rows = bill_of(one, OWNERS, basis=Basis.USAGE).filter(pl.col("kind") == Kind.UNUSED.value).to_dicts()
     assert [(r["micros"], r["unused_micros"], r["team"]) for r in rows] == [(1, 1, "vision")]
+
+
+@pytest.mark.parametrize("measure", Measure)
+def test_by_use_an_owner_keeps_what_he_used_of_the_gpu_and_his_other_parts(measure: Measure) -> None:
+    """Row by row: what was in vain is taken from the GPU's part alone, and is a row of the same cell and owner."""
+    ledger = one_gpu_two_owners(41)
+    parts = ["gpu_micros", "cpu_micros", "memory_micros"]
+    ledger = replace(ledger, micros=ledger.micros + np.array([[0, 5, 7]]))
+    held = bill_of(ledger, OWNERS, measure=measure).to_dicts()
+    rows = bill_of(ledger, OWNERS, basis=Basis.USAGE, measure=measure).to_dicts()
+    assert all(sum(r[p] for p in parts) == r["micros"] for r in (*held, *rows))
+    wasted = [r for r in held if r["unused_micros"]]
+    assert len(wasted) == 1 and wasted[0]["owner"] == 0
+    for before, after in zip(held, rows, strict=False):
+        vain = before["unused_micros"]
+        changed = {"gpu_micros": before["gpu_micros"] - vain, "micros": before["micros"] - vain}
+        assert after == before | changed | {"unused_micros": 0}
+    vain = wasted[0]["unused_micros"]
+    money = {"gpu_micros": vain, "cpu_micros": 0, "memory_micros": 0, "micros": vain, "unused_micros": vain}
+    assert rows[len(held) :] == [wasted[0] | money | {"kind": Kind.UNUSED.value, "gpu_hours": 0.0}]
+
+
+def test_without_polars_a_bill_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = one_gpu_two_owners()
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(WorldError, match=r"made with Polars.*pip install 'fairway\[cost\]'"):
+        bill_of(ledger, OWNERS)

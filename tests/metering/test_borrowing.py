@@ -152,5 +152,15 @@ def test_in_hours_after_dear_stays_nothing_is_borrowed() -> None:
     assert (b.own_micros, b.lent_micros, b.lent_gpu_us) == (100, 0, 0.0)
 
 
+@pytest.mark.parametrize(("part", "counts"), [(2e-9, True), (1e-9, True), (0.9e-9, False), (1e-12, False)])
+def test_less_than_a_billionth_of_all_that_was_held_is_nothing(part: float, counts: bool) -> None:
+    """It could be what floats leave of a sum; a billionth is held, and borrowed from who has it to spare."""
+    rest = 1.0 - part
+    held = Holdings(ints(0, 0), ints(0, 5), ints(1, 6), np.array([part, rest]), ints(0, 0))
+    a, b = borrowed([Lender("a", "x", 0.0), Lender("b", "x", 2.0)], held)
+    for found in (a.borrowed_gpu_us, b.lent_gpu_us):
+        assert found == pytest.approx(rest + part if counts else rest, abs=1e-14)
+
+
 def ints(*values: int) -> np.ndarray:
     return np.array(values, np.int64)

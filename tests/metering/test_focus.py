@@ -145,3 +145,27 @@ def test_without_facts_the_account_is_fairways() -> None:
     }
     assert row == want
     assert list(row) == list(want)
+
+
+def test_list_prices_are_rounded_to_the_micro_dollar() -> None:
+    """What a part of an hour costs on demand is whole micro-dollars, the nearest; a price of one has hours, too."""
+    for paid, hours_us, listed, hours, want in (
+        (3_000_000, 1_200_000_000, 5_000_000, 1 / 3, 1_666_667),
+        (3_000_000, 1_200_000_000, 4_000_000, 1 / 3, 1_333_333),
+        (7_000_000, HOUR_US, 1, 1.0, 1),
+        (1, HOUR_US, 9, 1.0, 9),
+        (1, HOUR_US // 2, 9, 0.0, 0),
+        (2, 2 * HOUR_US, 3, 2.0, 6),
+    ):
+        machines = Machines(
+            ("n",), ("a.1",), ("z",), ("on-demand",), ("",), ints(0), ints(0), ints(hours_us),
+            np.array([1.0]), ints(0), ints(0), ints(0), ints(0),
+        )  # fmt: skip
+        none = np.array([UNKNOWN_USE])
+        stays = Stays(ints(), ints(), ints(), ints(), np.array([]), ints(), ints(), none[:0], none[:0])
+        rates = Rates(ints(0), ints(0), ints(hours_us), ints(paid), {})
+        bill = bill_of(ledger_of(machines, stays, rates), Owners({"namespace": []}))
+        facts = FocusFacts(list_micros={("a.1", "z"): listed, ("a.1", "y"): 10**9, ("b", "z"): 10**9})
+        found = [(r["ListCost"], r["PricingQuantity"]) for r in focus_of(bill, facts).to_dicts()]
+        assert sum((cost for cost, _ in found), Decimal(0)) == Decimal(want) / 10**6
+        assert abs(sum(quantity for _, quantity in found) - hours) < 1e-12

@@ -332,3 +332,46 @@ def test_a_stay_on_a_machine_without_prices_owes_nothing() -> None:
     rates = Rates(ints(0), ints(0), ints(HOUR_US), ints(8_000_000), {})
     ledger = ledger_of(m, stays((0, 0, 0, HOUR_US, 8), (1, 1, 0, HOUR_US, 8)), rates, BY_GPU)
     assert (owed(ledger, 0), owed(ledger, 1)) == (8_000_000, 0)
+
+
+def test_what_lasts_no_time_has_no_row_and_no_cell() -> None:
+    """A stay that is over as it begins, one that begins as its machine ends, a machine that was never there."""
+    m = machines((10, 20), (15, 15), (20, 20), (20, 30), gpus=2)
+    rows = [
+        (0, 0, 12, 12, 1),
+        (0, 1, 20, 25, 1),
+        (0, 2, 5, 10, 1),
+        (1, 3, 10, 20, 1),
+        (2, 4, 0, 99, 1),
+        (3, 5, 20, 20, 1),
+        (3, 6, 30, 40, 1),
+        (3, 7, 24, 25, 2),
+    ]
+    for period, cut in ((0, 2), (10, 2), (4, 6)):
+        ledger = ledger_of(m, stays(*rows), flat(m, 9, 9, 9, 9), LedgerOptions(period_us=period))
+        ledger.check()
+        assert (len(ledger.cells), set(ledger.cells.machine.tolist())) == (cut, {0, 3})
+        assert (ledger.cells.end_us > ledger.cells.start_us).all()
+        held = ledger.stay >= 0
+        assert (ledger.stay[held].tolist(), ledger.owner[held].tolist()) == ([7], [7])
+        assert (ledger.time_us[held].tolist(), ledger.gpu_us[held].tolist()) == ([1], [2.0])
+
+
+def test_claims_of_the_last_machine_at_its_last_moment_are_its_own() -> None:
+    """Machines that are there all the time, held from the first to the last of it: none holds another's."""
+    for first in (-7, 0, 5):
+        m = machines(*[(first, first + 10)] * 3, gpus=1)
+        rows = [(n, n, first, first + 10, 1) for n in (2, 0, 1)]
+        ledger = ledger_of(m, stays(*rows), flat(m, 0, 0, 0), LedgerOptions(period_us=5, phase_us=first))
+        held = ledger.stay >= 0
+        at = ledger.cells.machine[ledger.cell[held]]
+        assert at.tolist() == ledger.owner[held].tolist() == [2, 2, 0, 0, 1, 1]
+        assert ledger.time_us[held].tolist() == [5] * 6
+
+
+def test_an_hour_is_sixty_minutes() -> None:
+    """Said in seconds, not in the hours of the code that is asked."""
+    second = 1_000_000
+    lives = [(0, s * second) for s in (1800, 3599, 3600, 3601, 10_800)]
+    cells = cells_of(flat(machines(*lives), *[36_000_000] * 5), 0)
+    assert cells.cost.tolist() == [18_000_000, 35_990_000, 36_000_000, 36_010_000, 108_000_000]

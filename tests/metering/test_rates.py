@@ -119,3 +119,19 @@ def test_times_are_since_1970_where_no_origin_is_said() -> None:
     found = rates_of(machine(NOON - HOUR_US, NOON - HOUR_US, NOON + HOUR_US), BOOK)
     assert found.start_us.tolist() == [NOON - HOUR_US, NOON]
     assert found.end_us.tolist() == [NOON, NOON + HOUR_US]
+
+
+def test_a_change_at_the_first_or_the_last_moment_cuts_nothing() -> None:
+    """Of price, and of being ready: a stretch has a length."""
+    hour, noon = HOUR_US, 12 * HOUR_US
+    assert stretches(machine(11 * hour, 11 * hour, noon)) == [(11 * hour, noon, 1_000_000)]
+    assert stretches(machine(noon, noon, 13 * hour)) == [(noon, 13 * hour, 2_000_000)]
+    assert stretches(machine(noon, 13 * hour, 13 * hour)) == [(noon, 13 * hour, 2_000_000)]
+    # Not a node while it was there, or one before it.
+    assert stretches(machine(noon, 14 * hour, 13 * hour)) == [(noon, 13 * hour, 2_000_000)]
+    assert stretches(machine(noon, 11 * hour, 13 * hour)) == [(noon, 13 * hour, 2_000_000)]
+    # A microsecond on either side of the change is a stretch.
+    assert stretches(machine(noon - 1, 0, noon + 1)) == [
+        (noon - 1, noon, 1_000_000),
+        (noon, noon + 1, 2_000_000),
+    ]
