@@ -60,6 +60,24 @@ def test_a_scheduled_budget_holds_from_its_start_to_its_end() -> None:
     assert next_change_us([_pool(Budget("5"))], start) is None
 
 
+def test_the_next_change_is_that_of_the_first_budget_to_change() -> None:
+    noon = Budget("0", None, "0 12 * * *", HOUR_US)
+    unread = Budget("0", None, "never", HOUR_US)
+    for hour in range(24):
+        now = 10 * _DAY + hour * HOUR_US
+        edges = [at * HOUR_US + 10 * _DAY for at in (12, 13, 22, 30, 36)] + [10 * _DAY + 6 * HOUR_US]
+        want = min(edge for edge in edges if edge > now)
+        for pools in (
+            [_pool(_NIGHT, noon)],
+            [_pool(noon, Budget("5"), _NIGHT)],
+            [_pool(_NIGHT), _pool(unread), _pool(noon)],
+            [_pool(noon), _pool(), _pool(unread, _NIGHT)],
+        ):
+            assert next_change_us(pools, now) == want, (hour, len(pools))
+    assert next_change_us([_pool(unread)], 0) is None
+    assert next_change_us([], 0) is None
+
+
 def test_shares_are_rounded_up_and_reasons_chosen() -> None:
     for nodes, percent in product(range(12), (0, 1, 10, 33, 50, 99, 100)):
         allowed = allowed_disruptions(_pool(Budget(f"{percent}%")), "Empty", nodes, 0)

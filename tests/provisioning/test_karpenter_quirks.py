@@ -240,6 +240,11 @@ class TestHash:
     def test_what_is_written_down_empty_is_not_what_is_absent(self) -> None:
         assert len({self.hash_of(), self.hash_of(taints=[]), self.hash_of(metadata={"labels": {}})}) == 3
 
+    def test_what_is_off_is_absent_and_what_is_on_is_not(self) -> None:
+        """Zero values of fields are left out, whichever their type; others are told apart."""
+        assert {self.hash_of(a=zero) for zero in (False, 0, "", None)} == {self.hash_of()}
+        assert len({self.hash_of(), *(self.hash_of(a=given) for given in (True, 2, "0", "x"))}) == 5
+
     def test_two_equal_items_cancel_out(self) -> None:
         assert self.hash_of(taints=[self.TAINT, self.TAINT]) == self.hash_of(taints=[])
         assert self.hash_of(taints=[self.TAINT] * 3) == self.hash_of(taints=[self.TAINT])

@@ -241,6 +241,10 @@ def test_what_makes_a_shape() -> None:
     same["spec"] = {**same["spec"], "restartPolicy": "Never", "priority": 9, "affinity": {}}
     first = shapes.of(base)
     assert shapes.of(same) is first and (first.index, len(shapes)) == (0, 1)
+    both = [pod("l", labels={"app": "x", "tier": "1"}), pod("m", labels={"tier": "1", "app": "x"})]
+    ordered = Shapes()
+    assert ordered.of(both[1]) is ordered.of(both[0]) and len(ordered) == 1
+    assert ordered.of(both[1]).peers == ("default", (("app", "x"), ("tier", "1")))
     zone = (Requirements([one_of(ZONE, ("z",))]),)
     others = [
         shapes.of(base, zone),
