@@ -120,6 +120,23 @@ def test_scores_are_those_worked_out_node_by_node(seed: int) -> None:
             assert found.tolist() == [balance_score(chosen, there, taken, asked) for there, taken, _ in books]
 
 
+def test_what_is_used_evenly_is_balanced_but_for_the_last_bits_of_its_mean() -> None:
+    """A tenth three times is not three tenths; whatever is off by that is squared, never below nothing."""
+    there = {CPU: 2000, MEMORY: 2000, STORAGE: 2000, GPU: 20}
+    cluster = Cluster([_node("n", there)])
+    accounts = cluster.store.accounts
+    rows = np.array([accounts.row_of["n"]], np.int64)
+    for part in range(1, 21):
+        asked = {CPU: 100 * part, MEMORY: 100 * part, STORAGE: 100 * part, GPU: part}
+        created = cluster.store.create(_pod(f"p{part}", asked).build())
+        shape = accounts.record(created, key_of(created)).shape
+        for chosen in (RESOURCES[:3], RESOURCES):
+            want = balance_score(chosen, _bytes(there), _sum([]), _bytes(asked))
+            found = balanced_scores(accounts, shape, chosen, rows)
+            assert want in (74, 75)
+            assert found is not None and found.tolist() == [want], (part, chosen)
+
+
 def _written(strategy: FitStrategy) -> Obj:
     points = [{"utilization": at, "score": score} for at, score in strategy.shape]
     return {

@@ -12,11 +12,12 @@ import pytest
 from judging import Cluster
 
 from accountstate import account_state
-from builders import GPU, HOSTNAME, PodBuilder, node, pod
+from builders import GPU, HOSTNAME, PodBuilder, budget, node, pod
 from fairway.kube.labels import EVERYTHING, label_selector
-from fairway.kube.objects import key_of
+from fairway.kube.objects import Obj, key_of
 from fairway.scheduling.cycle import Diagnosis
 from fairway.scheduling.evictions import NEVER_STARTED, Budget, Candidate, victims_on
+from fairway.scheduling.preemption import budgets_of
 
 CPUS, GPUS, PRIORITY = 8, 4, 50
 FULL, NO_CPU, NO_GPU = "Too many pods", "Insufficient cpu", f"Insufficient {GPU}"
@@ -170,6 +171,30 @@ def test_a_budget_of_another_namespace_protects_nobody() -> None:
     assert not Budget("default", EVERYTHING, 0).covers(web)
     # A pod without labels is nobody's.
     assert not Budget("default", selector, 0).covers(bare)
+
+
+@pytest.mark.parametrize(
+    ("status", "allowed", "disrupted"),
+    [
+        (None, 0, set()),
+        ({}, 0, set()),
+        ({"disruptionsAllowed": 0}, 0, set()),
+        ({"disruptionsAllowed": 3}, 3, set()),
+        ({"disruptionsAllowed": None, "disruptedPods": None}, 0, set()),
+        ({"disruptionsAllowed": 1, "disruptedPods": {"b": "2026-01-01T00:00:00Z", "a": ""}}, 1, {"a", "b"}),
+    ],
+)
+def test_a_budget_as_it_is_written(status: Obj | None, allowed: int, disrupted: set[str]) -> None:
+    """One whose status nobody wrote yet allows nothing."""
+    written: Obj = {**budget("b", 0, "team", app="a"), "status": status}
+    bare: Obj = {"metadata": {"name": "none", "namespace": "team"}, "spec": {}}
+    selector = label_selector({"matchLabels": {"app": "a"}})
+    found = budgets_of([written, bare])
+    assert found == [
+        Budget("team", selector, allowed, frozenset(disrupted)),
+        Budget("team", label_selector(None), 0, frozenset()),
+    ]
+    assert found[0].selector.matches({"app": "a"}) and not found[0].selector.matches({"app": "b"})
 
 
 def _asked(cluster: Cluster, wants: PodBuilder) -> Diagnosis:

@@ -437,3 +437,27 @@ def test_a_book_tells_what_moved_and_what_was_published_anew() -> None:
     assert (book.published_version, book.backed_names) == (4, frozenset())
     store.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}})
     assert book.published_version == 4
+
+
+def test_devices_that_are_held_are_taken_before_the_claim_says_so() -> None:
+    """Pods that wait for others hold theirs; who lets go gives back no more than that."""
+    book = _Cluster(0).book
+    first, claim = DeviceId(DRIVER, "p", "g"), Key("ResourceClaim.resource.k8s.io", "default", "c")
+    other = Key("ResourceClaim.resource.k8s.io", "default", "d")
+    results = [{"driver": DRIVER, "pool": pool, "device": "g", "request": "r"} for pool in "pq"]
+    both, one = ({"devices": {"results": some}} for some in (results, results[:1]))
+    second = DeviceId(DRIVER, "q", "g")
+    for hold, key, allocation, whole, pending, moved in (
+        (True, claim, both, {first: 1, second: 1}, [claim], "pq"),
+        (True, None, one, {first: 2, second: 1}, [claim], "p"),
+        (True, other, {}, {first: 2, second: 1}, [claim, other], ""),
+        (False, None, one, {first: 1, second: 1}, [claim, other], "p"),
+        (False, claim, both, {}, [other], "pq"),
+        (False, claim, {}, {}, [other], ""),
+        (False, other, {}, {}, [], ""),
+    ):
+        before = len(book.moved)
+        (book.hold if hold else book.let_go)(key, allocation)
+        assert (book.usage.whole, list(book.pending)) == (whole, pending)
+        assert book.moved[before:] == [PoolId(DRIVER, pool) for pool in moved]
+    assert book.published_version == 0

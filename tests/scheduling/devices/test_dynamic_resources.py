@@ -273,6 +273,59 @@ def test_a_node_is_asked_once_about_claims_alike() -> None:
     assert copied.codes(second) is not answers
 
 
+def test_a_node_that_comes_after_its_devices_is_asked_alone_when_they_move() -> None:
+    """Whose pool it is was looked up before: it is looked up again for the nodes there are now."""
+    world = World()
+    world.device_class()
+    world.node("n")
+    for n in ("n", "late", "other"):
+        world.devices(n, "g")
+    for name in "ab":
+        world.claim(name)
+        world.pod(f"p{name}", name)
+    key = Key(CLAIM, "default", "a")
+    look = world.plugin.look(world.record("pb"))
+    assert look is not None
+
+    def known() -> dict[str, int]:
+        answers = world.plugin.codes(look)
+        return {n: int(answers.codes[row]) for n, row in world.store.accounts.row_of.items()}
+
+    assert world.codes(world.record("pb")) == {"n": 0}
+    world.allocate("pa", "n")
+    assert known() == {"n": NOT_ASKED}
+    world.store.set_status(key, {})
+    for come in (("late",), ("late", "other")):
+        world.node(come[-1])
+        assert world.codes(world.record("pb")) == {"n": 0, **dict.fromkeys(come, 0)}
+        world.allocate("pa", come[-1])
+        assert known() == {"n": 0, **dict.fromkeys(come, 0), come[-1]: NOT_ASKED}
+        world.store.set_status(key, {})
+        assert known() == {"n": 0, **dict.fromkeys(come, 0), come[-1]: NOT_ASKED}
+
+
+def test_answers_about_256_kinds_of_claims_are_kept() -> None:
+    world = World()
+    world.device_class()
+    world.node("n")
+    world.devices("n", "g")
+
+    def answers(count: int) -> Any:
+        look = world.plugin.look(world.record(f"p{count}"))
+        assert look is not None
+        return world.plugin.codes(look)
+
+    for count in range(1, 258):
+        world.claim(f"c{count}", count)
+        world.pod(f"p{count}", f"c{count}")
+    kept = {count: answers(count) for count in range(1, 257)}
+    assert all(answers(count) is found for count, found in kept.items())
+    # One more, and all are forgotten but that one.
+    last = answers(257)
+    assert answers(1) is not kept[1] and answers(256) is not kept[256]
+    assert answers(257) is last
+
+
 def test_what_keeps_a_pod_from_every_node() -> None:
     world = World()
     world.node("n")
@@ -392,6 +445,12 @@ def _waiting(**more: Any) -> Obj:
     return {"devices": {"results": [{**result, "device": "h"}, {**result, **READY}]}, **more}
 
 
+def _both(*conditions: str) -> Obj:
+    """One device that waits for each of these."""
+    (result,) = _results("g")["devices"]["results"]
+    return {"devices": {"results": [{**result, "bindingConditions": list(conditions)}]}}
+
+
 def _about(device: str = "g", **conditions: str) -> Obj:
     said = [{"type": t, "status": s, "reason": "R", "message": "M"} for t, s in conditions.items()]
     return {"driver": DRIVER, "pool": "n", "device": device, "conditions": said}
@@ -413,6 +472,9 @@ FAILED = 'device binding failed: claim=c, reason=R, message="M"'
         (_claim_of(_waiting(), _about("h", ready="True")), ("", False)),
         (_claim_of(_waiting(), _about("h", broken="True"), _about(ready="True")), ("", True)),
         (_claim_of(_waiting(), _about(ready="True", broken="False")), ("", True)),
+        (_claim_of(_both("ready", "warm"), _about(ready="True")), ("", False)),
+        (_claim_of(_both("warm", "ready"), _about(ready="True", warm="Unknown")), ("", False)),
+        (_claim_of(_both("ready", "warm"), _about(ready="True", warm="True")), ("", True)),
         (_claim_of(_waiting(), _about(ready="True", broken="True")), (FAILED, False)),
         (_claim_of(_waiting(), _about(broken="True")), (FAILED, False)),
     ],

@@ -174,12 +174,13 @@ def test_what_policies_read_follows_the_cluster() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "more", "counts_anew"), [(1, 30, False), (1, 31, True), (20, 19, False), (20, 20, True)]
+    ("before", "more", "counts_anew"),
+    [(0, 31, False), (0, 32, True), (1, 30, False), (1, 31, True), (20, 19, False), (20, 20, True)],
 )
 def test_typical_are_the_pods_seen_counted_anew_at_twice_as_many(
     before: int, more: int, counts_anew: bool
 ) -> None:
-    """At first as if sixteen had been seen."""
+    """At first as if sixteen had been seen, even where nobody was."""
     world = _World(_node("a", 32, 4, "A10", shared=True), _node("b", 6, 2, shared=True))
     world.run("a", 1000, 0, 400, (1,))
     codes = {"": 0, "A10": 1}
@@ -192,7 +193,7 @@ def test_typical_are_the_pods_seen_counted_anew_at_twice_as_many(
     world.policies.scores("BestFit", whole, np.arange(2))
     for _ in range(before):
         world.policies.see(whole)
-    typical = typical_pods([(3000, 0, 1, 1000, -1)], [""])
+    typical = typical_pods([(3000, 0, 1, 1000, -1)] * before, [""] * before)
     _same_as_by_hand(world, codes, typical)
     for number in range(more):
         world.policies.see(wanting if number % 3 == 0 else part)
