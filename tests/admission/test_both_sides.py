@@ -221,3 +221,47 @@ def test_an_update_uses_up_nothing_and_need_not_say_what_it_asks_for() -> None:
         outcome = world.validate(asked)
         assert isinstance(outcome, Admitted)
         assert (outcome.obj, outcome.charges) == (asked.obj, ())
+
+
+def test_a_new_node_takes_no_pods_until_it_is_ready() -> None:
+    taint = {"key": nodes.NOT_READY, "effect": "NoSchedule"}
+    meta = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
+    others = [{"key": nodes.NOT_READY, "effect": "NoExecute"}, {"key": "a", "effect": "NoSchedule"}]
+    assert nodes.tainted_until_ready(meta) == {**meta, "spec": {"taints": [taint]}}
+    known = {**meta, "spec": {"podCIDR": "10.0.0.0/24", "taints": others}, "status": {"a": "b"}}
+    assert nodes.tainted_until_ready(known) == {
+        **known,
+        "spec": {"podCIDR": "10.0.0.0/24", "taints": [*others, taint]},
+    }
+    tainted = {**meta, "spec": {"taints": [*others, taint]}}
+    assert nodes.tainted_until_ready(tainted) is tainted
+
+
+def test_what_is_listed_of_several_containers_is_sorted_and_named_once() -> None:
+    names = ["q", "b", "z", "a", "m", "c"]
+
+    def said(**security: Any) -> str:
+        wrong = [
+            {"name": f"c{i}", "securityContext": {k: make(n) for k, make in security.items()}}
+            for i, n in enumerate((*names, "q"))
+        ]
+        (found,) = violations(LevelVersion("baseline"), {}, {"containers": wrong})
+        return str(found)
+
+    listed = ", ".join(f'"{n}"' for n in sorted(names))
+    who = "containers " + ", ".join(f'"c{i}"' for i in range(7))
+    assert said(appArmorProfile=lambda n: {"type": n}) == (
+        f"forbidden AppArmor profiles ({who} must not set AppArmor profile type to {listed})"
+    )
+    assert said(capabilities=lambda n: {"add": [n]}) == (
+        f"non-default capabilities ({who} must not include {listed} in securityContext.capabilities.add)"
+    )
+    assert said(procMount=lambda n: n) == (
+        f"procMount ({who} must not set securityContext.procMount to {listed})"
+    )
+    assert said(seLinuxOptions=lambda n: {"type": n}) == (
+        f"seLinuxOptions ({who} set forbidden securityContext.seLinuxOptions: types {listed})"
+    )
+    assert said(seccompProfile=lambda n: {"type": n}) == (
+        f"seccompProfile ({who} must not set securityContext.seccompProfile.type to {listed})"
+    )

@@ -412,3 +412,23 @@ def test_one_error_that_blocks_the_rules_is_enough() -> None:
         assert len(said) == wrong + 1 and said[-1].startswith(
             "<nil>: Invalid value: null: some validation rules"
         )
+
+
+def test_an_item_was_another_before_where_one_of_its_keys_was() -> None:
+    item = schema({"rule": "self.n >= oldSelf.n", "message": "it shrank"}, a=TEXT, b=TEXT, n=NUMBER)
+    keyed = {
+        "type": "array",
+        "items": item,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["a", "b"],
+    }
+    before = [{"a": "x", "b": "y", "n": 5}, {"a": "x", "b": "z", "n": 3}, {"a": "w", "b": "y", "n": 1}]
+
+    def said(**new: Any) -> list[str]:
+        return [str(p) for p in problems(schema(l=keyed), {"l": [new]}, {"l": before})]
+
+    shrank = ["l[0]: Invalid value: it shrank"]
+    assert said(a="x", b="y", n=4) == shrank and said(a="x", b="y", n=5) == []
+    assert said(a="x", b="z", n=3) == [] and said(a="x", b="z", n=2) == shrank
+    assert said(a="w", b="y", n=1) == [] and said(a="w", b="y", n=0) == shrank
+    assert said(a="w", b="z", n=0) == said(a="v", b="v", n=0) == []

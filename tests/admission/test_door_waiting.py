@@ -445,3 +445,25 @@ def test_a_policy_that_is_bound_is_not_named_of_whichever_kind_it_is() -> None:
     assert found.unbound == ("loose-validating", "loose-mutating")
     alone = judge([manifest(config())], [manifest(obj) for obj in (*policies, bindings[1])], user)
     assert alone.unbound == ("bound-validating", "loose-validating", "loose-mutating")
+
+
+def test_a_warning_of_a_policy_is_told_once_and_names_it() -> None:
+    api = "admissionregistration.k8s.io/v1"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "false", "message": "think twice"}],
+    }
+    policy = {"apiVersion": api, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "p"}, "spec": spec}
+    bound = {"policyName": "p", "validationActions": ["Warn"]}
+    binding = {**policy, "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "b"}, "spec": bound}
+    warned = namespace("team-a", {"pod-security.kubernetes.io/warn": "baseline"})
+    user = User("u", (ALL_AUTHENTICATED, "system:masters"))
+    found = judge(
+        [manifest(warned), manifest(pod(hostPID=True))], [manifest(policy), manifest(binding)], user
+    )
+    told = [(f.outcome, f.subject, f.policy, f.binding) for f in found.findings]
+    assert told == [("warned", "Pod team-a/p", "p", "b"), ("warned", "Pod team-a/p", "", "")]
+    first, second = (f.message for f in found.findings)
+    assert "think twice" in first and "host namespaces" in second
+    assert not found.is_denied and found.judged == 2

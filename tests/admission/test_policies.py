@@ -9,9 +9,19 @@ from typing import Any
 import pytest
 from admissionrequests import ALICE, World, namespace, pod, request
 
-from fairway.admission.policies.matching import matcher_of
+from fairway.admission.policies.index import PolicyIndex
+from fairway.admission.policies.matching import matcher_of, webhook_matcher
 from fairway.admission.policies.mutating import as_maps
-from fairway.admission.request import DELETE, UPDATE, Admitted, CallWebhook, Denied, WebhookAnswer
+from fairway.admission.request import (
+    DELETE,
+    UPDATE,
+    AdmissionRequest,
+    Admitted,
+    CallWebhook,
+    Denied,
+    Gvk,
+    WebhookAnswer,
+)
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
 
@@ -540,3 +550,102 @@ def test_the_policies_of_a_user_are_asked_as_that_user() -> None:
     says = {"expression": "request.userInfo.username == 'bob'", "message": "only bob"}
     refused = world(policy(says), binding()).validate(request(pod(), user=ALICE))
     assert isinstance(refused, Denied)
+
+
+# What is seen of namespaces, by whom.
+
+
+@pytest.mark.parametrize(
+    ("asked", "sees_one"),
+    [
+        (request(pod()), True),
+        (request(pod(), namespace=""), False),
+        (request(namespace("team-a")), False),
+        (request(namespace("team-a"), namespace="team-a"), False),
+        (request(pod("team-a"), namespace=""), False),
+        (request(pod(), kind=Gvk("example.com", "v1", "Namespace")), True),
+        (request(pod(), kind=Gvk("", "v1", "Space")), True),
+    ],
+)
+def test_who_is_in_a_namespace_sees_it_and_the_namespace_itself_does_not(
+    asked: AdmissionRequest, sees_one: bool
+) -> None:
+    everything = {**PODS, "apiGroups": ["*"], "resources": ["*"]}
+    for expression, holds in (
+        ("namespaceObject == null", not sees_one),
+        ("namespaceObject != null && namespaceObject.metadata.name == 'team-a'", sees_one),
+    ):
+        outcome = world(policy({"expression": expression}, rules=(everything,)), binding()).validate(asked)
+        assert isinstance(outcome, Admitted if holds else Denied), expression
+
+
+def test_a_mutation_sees_the_namespace_of_what_it_changes() -> None:
+    adds = "JSONPatch{op: 'add', path: '/metadata/labels', value: {'team': namespaceObject.metadata.labels['team']}}"
+    outcome = world(*mutating(patch(f"[{adds}]"))).mutate(request(pod()))
+    assert isinstance(outcome, Admitted) and outcome.obj is not None
+    assert outcome.obj["metadata"]["labels"] == {"team": "a"}
+    alone = patch("namespaceObject == null ? [JSONPatch{op: 'remove', path: '/metadata/namespace'}] : []")
+    inside = world(*mutating(alone)).mutate(request(pod()))
+    assert isinstance(inside, Admitted) and inside.obj is not None
+    assert inside.obj["metadata"]["namespace"] == "team-a"
+
+
+@pytest.mark.parametrize("version", ["v1", "v2", "v3"])
+@pytest.mark.parametrize("listed", ["v1", "v2", "v3", "*"])
+@pytest.mark.parametrize("policy_", ["Exact", "Equivalent", ""])
+def test_another_served_version_matches_unless_the_very_version_is_asked_for(
+    version: str, listed: str, policy_: str
+) -> None:
+    rule = {
+        "apiGroups": ["autoscaling"],
+        "apiVersions": [listed],
+        "operations": ["CREATE"],
+        "resources": ["horizontalpodautoscalers"],
+    }
+    said = {"matchPolicy": policy_} if policy_ else {}
+    scaler = {"apiVersion": f"autoscaling/{version}", "kind": "HorizontalPodAutoscaler"}
+    asked = request({**scaler, "metadata": {"name": "h", "namespace": "team-a"}})
+    if listed in ("*", version):
+        want = version
+    elif policy_ == "Exact" or listed not in ("v1", "v2"):
+        want = ""
+    else:
+        want = listed
+    for matcher in (
+        webhook_matcher({"rules": [rule], **said}),
+        matcher_of({"resourceRules": [rule], **said}),
+    ):
+        found = matcher.match(Store(), asked)
+        seen = ("", "") if found is None else (found.resource.version, found.kind.version)
+        assert seen == (want, want)
+
+
+def test_an_index_that_forgets_looks_again() -> None:
+    store = Store()
+    index = PolicyIndex(store)
+    assert (index.is_empty, index.changes_objects, index.validating(), index.mutating()) == (
+        True,
+        False,
+        (),
+        (),
+    )
+    for obj in (policy(NO), binding(), *mutating(patch("[]"), name="m")):
+        store.create(obj)
+    assert (index.is_empty, index.changes_objects, index.validating(), index.mutating()) == (
+        True,
+        False,
+        (),
+        (),
+    )
+    index.forget()
+    assert (index.is_empty, index.changes_objects) == (False, True)
+    assert [p.name for p in index.validating()] == ["p"] and [p.name for p in index.mutating()] == ["m"]
+
+
+@pytest.mark.parametrize("kind", ["Validating", "Mutating"])
+@pytest.mark.parametrize("what", ["AdmissionPolicy", "WebhookConfiguration"])
+def test_what_of_an_index_is_empty_and_what_changes_objects(kind: str, what: str) -> None:
+    store = Store()
+    index = PolicyIndex(store)
+    store.create({"apiVersion": API, "kind": f"{kind}{what}", "metadata": {"name": "x"}, "spec": {}})
+    assert (index.is_empty, index.changes_objects) == (False, kind == "Mutating")
