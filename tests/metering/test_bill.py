@@ -105,3 +105,19 @@ def test_without_polars_a_bill_says_what_to_install(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(WorldError, match=r"made with Polars.*pip install 'fairway\[cost\]'"):
         bill_of(ledger, OWNERS)
+
+
+def test_hours_add_up_alike_in_every_order() -> None:
+    """Polars adds a column in parts, by as many threads as there are, and their order is nobody's."""
+    one = bill_of(one_gpu_two_owners(), OWNERS).filter(pl.col("kind") == "owned").head(1)
+    lengths = [i / 7 + 1e-3 * (i % 13) for i in range(5000)]
+    many = pl.concat([one] * 5000).with_columns(pl.Series("gpu_hours", lengths), priced=False)
+    assert sum(lengths) != sum(reversed(lengths))
+    found = {
+        (row["gpu_hours"], row["unpriced_gpu_hours"])
+        for rows in (many, many.reverse(), many.sample(fraction=1.0, shuffle=True, seed=1))
+        for row in totals(rows, ["team"]).iter_rows(named=True)
+    }
+    exact = sum(round(hours * HOUR_US) for hours in lengths) / HOUR_US
+    assert found == {(exact, exact)}
+    assert exact == pytest.approx(sum(lengths), abs=5000 / HOUR_US)

@@ -154,12 +154,20 @@ def _by_usage(bill: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([kept, in_vain])
 
 
+def sum_of_hours(hours: pl.Expr) -> pl.Expr:
+    """Their sum, in whole microseconds: floats that several threads add differ from run to run in their last digits."""
+    import polars as pl
+
+    return (hours * HOUR_US).round().cast(pl.Int64).sum() / HOUR_US
+
+
 def totals(bill: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Sums by some columns, the dearest first and of equals by name; hours without a price beside them."""
     import polars as pl
 
     unpriced = pl.when(~pl.col("priced")).then(pl.col("gpu_hours")).otherwise(0.0)
-    sums = [pl.col(name).sum() for name in (*MONEY, "unused_micros", "gpu_hours")]
-    grouped = bill.lazy().group_by(list(by)).agg(*sums, unpriced.sum().alias("unpriced_gpu_hours")).collect()
+    sums = [pl.col(name).sum() for name in (*MONEY, "unused_micros")]
+    hours = [sum_of_hours(pl.col("gpu_hours")), sum_of_hours(unpriced).alias("unpriced_gpu_hours")]
+    grouped = bill.lazy().group_by(list(by)).agg(*sums, *hours).collect()
     named = grouped.with_columns(pl.col(c).cast(pl.String) for c in by if grouped.schema[c] != pl.Int64)
     return named.sort(["micros", *by], descending=[True, *[False] * len(by)])

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway.metering.bill import Kind
+from fairway.metering.bill import Kind, sum_of_hours
 
 if TYPE_CHECKING:
     import polars as pl
@@ -77,7 +77,7 @@ def focus_of(
     present = [t for t in tags if t in bill.columns]
     keys = ["kind", "start_us", "end_us", "namespace", "priced", *present, "machine", "instance_type", "zone",
             "capacity_type", "gpu_model", "micros_per_hour"]  # fmt: skip
-    grouped = bill.group_by(keys).agg(pl.col("micros").sum(), pl.col("gpu_hours").sum())
+    grouped = bill.group_by(keys).agg(pl.col("micros").sum(), sum_of_hours(pl.col("gpu_hours")))
     rows = grouped.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)).sort(
         ["start_us", "machine", "namespace", "kind", *present]
     )

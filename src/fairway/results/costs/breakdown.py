@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 from fairway.errors import UserError
-from fairway.metering.bill import BOOT_OWNER, IDLE, NO_LABEL, SYSTEM_OWNER, Kind
+from fairway.metering.bill import BOOT_OWNER, IDLE, NO_LABEL, SYSTEM_OWNER, Kind, sum_of_hours
 from fairway.metering.distribution import SharingRule, distribute
 from fairway.results.costs.costing import Costed
 
@@ -170,11 +170,9 @@ _SUMS = (
     "cpu_micros",
     "memory_micros",
     "unused_micros",
-    "gpu_hours",
-    "_spot",
-    "_unpriced",
     "_unpriced_rows",
 )
+_HOURS = ("gpu_hours", "_unpriced")
 
 
 def _lines(bill: pl.DataFrame, by: Sequence[str], shared: Sequence[Shared]) -> list[Line]:
@@ -187,7 +185,7 @@ def _lines(bill: pl.DataFrame, by: Sequence[str], shared: Sequence[Shared]) -> l
         bill.lazy()
         .with_columns(unpriced.alias("_unpriced"), (~pl.col("priced")).cast(pl.Int64).alias("_unpriced_rows"))
         .group_by(keys)
-        .agg(pl.col(name).sum() for name in _SUMS if name != "_spot")
+        .agg(*(pl.col(name).sum() for name in _SUMS), *(sum_of_hours(pl.col(name)) for name in _HOURS))
         .with_columns(pl.col(key).cast(pl.String) for key in keys)
         .with_columns(
             pl.when(pl.col("capacity_type") == "spot").then(pl.col("micros")).otherwise(0).alias("_spot")
@@ -195,7 +193,9 @@ def _lines(bill: pl.DataFrame, by: Sequence[str], shared: Sequence[Shared]) -> l
         .collect()
     )
     renamed = _renamed(sums, by, shared)
-    grouped = renamed.group_by(list(by)).agg(pl.col(name).sum() for name in _SUMS).sort(list(by))
+    grouped = renamed.group_by(list(by)).agg(
+        *(pl.col(name).sum() for name in (*_SUMS, "_spot")), *(sum_of_hours(pl.col(name)) for name in _HOURS)
+    )
     return [
         Line(
             key=tuple(row[name] or NO_LABEL for name in by),
@@ -210,7 +210,7 @@ def _lines(bill: pl.DataFrame, by: Sequence[str], shared: Sequence[Shared]) -> l
             unpriced_gpu_hours=row["_unpriced"],
             unpriced_rows=row["_unpriced_rows"],
         )
-        for row in grouped.iter_rows(named=True)
+        for row in grouped.sort(list(by)).iter_rows(named=True)
     ]
 
 

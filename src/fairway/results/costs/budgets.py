@@ -17,6 +17,7 @@ from typing import Any
 from fairway.errors import InvalidInput
 from fairway.kube.located import Field
 from fairway.kube.timestamps import SECOND_US, rfc3339
+from fairway.metering.bill import sum_of_hours
 from fairway.results.costs.breakdown import columns_of
 from fairway.results.costs.costing import Costed
 
@@ -159,7 +160,7 @@ def _states(run: Costed, budget: Budget) -> list[BudgetState]:
     unpriced = pl.when(~pl.col("priced")).then(pl.col("gpu_hours")).otherwise(0.0)
     cells = (
         bill.group_by("start_us", "end_us")
-        .agg(pl.col("micros").sum(), unpriced.sum().alias("unpriced"))
+        .agg(pl.col("micros").sum(), sum_of_hours(unpriced).alias("unpriced"))
         .sort("end_us", "start_us")
     )
     spent: dict[str, list[tuple[int, int]]] = {}
