@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -301,9 +302,12 @@ def test_a_change_is_noticed_survives_or_cannot_be_imported(tmp_path: Path) -> N
         )
         for before, after, names, _, _ in CASES.values()
     ]
+    room = tmp_path / "room"
+    room.mkdir()
     said = subprocess.run(
         [sys.executable, "-c", DRIVER, str(tmp_path), json.dumps(jobs)],
         cwd=Path(__file__).parents[1],
+        env={**os.environ, "TMPDIR": str(room)},
         capture_output=True,
         text=True,
         check=True,
@@ -315,6 +319,7 @@ def test_a_change_is_noticed_survives_or_cannot_be_imported(tmp_path: Path) -> N
         name: (outcome, by) for name, (_, _, _, outcome, by) in CASES.items()
     }
     assert (package / "m.py").read_text() == MODULE
+    assert not list(room.iterdir())
 
 
 def test_what_is_compiled_to_machine_code_is_run_interpreted(tmp_path: Path) -> None:

@@ -17,7 +17,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.machinery import SourceFileLoader
+from itertools import count
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -30,6 +32,7 @@ NOTICED, SURVIVED, UNTESTED, BROKEN = "noticed", "survived", "untested", "broken
 _TIMES_AS_LONG, _AT_LEAST_S, _WAITS = 2, 20, 20
 # What a loop that writes leaves in one file, before its test fails: it would fill the disk.
 MOST_BYTES = 1 << 28
+_NUMBERS = count()
 _LOADED_FIRST = (
     *(
         "_pytest.assertion.rewrite",
@@ -97,7 +100,7 @@ def attempts(
     """The verdict of each attempt as it comes, with the attempt's place. A test that fails without the change as well
     has noticed nothing: the change is tried again without it."""
     _load_first()
-    with TemporaryDirectory(prefix="fairway-mutants-") as scratch:
+    with TemporaryDirectory(prefix="fairway-", ignore_cleanup_errors=True) as scratch:
         os.environ.update(FAIRWAY_COMPILED="0", COLUMNS="100", HYPOTHESIS_STORAGE_DIRECTORY=scratch)
         honest: dict[str, bool] = {}
         waiting = list(enumerate(jobs))
@@ -143,7 +146,7 @@ def _run_all(
         while waiting and len(running) < workers:
             place, job = waiting.pop()
             if job.tests:
-                running.append(_fork(place, job, package, root, scratch / f"{time.monotonic_ns()}"))
+                running.append(_fork(place, job, package, root, scratch / f"{next(_NUMBERS)}"))
             else:
                 yield place, Verdict(job.change, UNTESTED)
         time.sleep(_POLL_S)
@@ -162,9 +165,15 @@ def _ended(child: _Child) -> int | None:
         return None
     with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)  # and whatever it left running
+    rmtree(_files_of(child.notes), ignore_errors=True)
     if is_late:
         status = os.waitpid(child.pid, 0)[1]
     return os.waitstatus_to_exitcode(status)
+
+
+def _files_of(notes: Path) -> Path:
+    """Where the tests of a child write. Sockets are made there, whose paths are short."""
+    return notes.with_suffix(".d")
 
 
 def _verdict(change: Change, code: int, notes: Path) -> Verdict:
@@ -219,7 +228,8 @@ def _in_child(job: Attempt, package: Path, root: Path, notes: Path) -> int:
     # Most changes are noticed by the first tests: the others' files need not be collected.
     for files in (wanted.files[:1], wanted.files[1:4], wanted.files[4:]):
         if files:
-            ended = int(pytest.main([*_QUIETLY, f"--rootdir={root}", *files], plugins=[wanted]))
+            places = (f"--rootdir={root}", f"--basetemp={_files_of(notes)}")
+            ended = int(pytest.main([*_QUIETLY, *places, *files], plugins=[wanted]))
             if ended not in (_PASSED, _NONE_LEFT):
                 return ended
             code = min(code, ended)
