@@ -140,6 +140,11 @@ def test_what_pods_gpus_do() -> None:
         ("rules: [{metricsQuery: a, seriesFilters: [{}]}]", "must have either an `is` or `isNot` expression"),
         ("rules: [{metricsQuery: a, seriesFilters: [{is: '('}]}]", 'unable to compile series filter "("'),
         ("rules: [{metricsQuery: a, resources: {template: x}}]", "must include at least `{{.Resource}}`"),
+        ("rules: [{metricsQuery: a, resources: {template: x.Resource}}]", "at least `{{.Resource}}` in the"),
+        (
+            "rules: [{metricsQuery: a, resources: {template: '(<<.Resource>>'}}]",
+            "unable to convert label template to matcher: error parsing regexp: missing closing )",
+        ),
         (
             "rules: [{metricsQuery: a, resources: {overrides: {x: {resource: thing}}}}]",
             "unable to map resource",
@@ -329,6 +334,20 @@ def test_which_series_pass_its_filters(filters: list[dict[str, str]], passes: st
             {"template": "kube_<<.Resource>>_x"},
             {"pods": "kube_pod_x", "deployments": "kube_deployment_x"},
             {"kube_pod_x": "pods", "kube_pod_y": "", "pod": ""},
+        ),
+        (
+            {"template": "kube_<<.Group>>_<<.Resource>>"},
+            {
+                "deployments": "kube_apps_deployment",
+                "rayclusters": "kube_ray_io_raycluster",
+                "pods": "kube__pod",
+            },
+            {
+                "kube_apps_deployment": "deployments",
+                "kube_apps_pod": "",
+                "kube_deployment": "",
+                "kube__pod": "",
+            },
         ),
         (
             {"template": "<<.Resource>>", "overrides": {"ns": {"resource": "namespace"}}},

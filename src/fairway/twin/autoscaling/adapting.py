@@ -211,8 +211,12 @@ def _rule(one: Mapping[str, Any]) -> _Rule:
         about = f'"{matches}" associated with series query "{one.get("seriesQuery") or ""}"'
         raise AdapterFault(f"must specify an 'as' value for name matcher {about}")
     template = str(resources.get("template") or "")
-    if template and ".Resource" not in template:
+    if template and "(?P<resource>" not in _label_pattern(template):
         raise AdapterFault("must include at least `{{.Resource}}` in the label template")
+    try:
+        compiled(_label_pattern(template))
+    except RegexpError as wrong:
+        raise AdapterFault(f"unable to convert label template to matcher: {wrong}") from None
     query = str(one.get("metricsQuery") or "")
     if not query:
         raise AdapterFault("metricsQuery: expected a query")
@@ -275,8 +279,8 @@ def _label_of(rule: _Rule, resource: str) -> str:
         if plural == resource:
             return label
     kind = find_kind(resource)
-    words = {"Resource": kind.kind.lower() if kind else resource, "Group": kind.group if kind else ""}
-    return _WORD.sub(lambda match: words.get(match[1] or "", ""), rule.template)
+    group = "" if kind is None else kind.group.replace(".", "_").replace("-", "_")
+    return _filled(rule.template, kind.kind.lower() if kind else resource, group)
 
 
 def _resource_of(rule: _Rule, label: str) -> str:
@@ -284,9 +288,21 @@ def _resource_of(rule: _Rule, label: str) -> str:
     known = dict(rule.overrides).get(label)
     if known is not None or not rule.template:
         return known or ""
-    before, _, behind = _WORD.sub("\0", rule.template).partition("\0")
-    kind = find_kind(label.removeprefix(before).removesuffix(behind))
+    match = compiled(_label_pattern(rule.template)).search(label)
+    if match is None:
+        return ""
+    kind = find_kind(".".join(filter(None, (match["resource"], match.groupdict().get("group")))))
     return kind.plural if kind is not None and _label_of(rule, kind.plural) == label else ""
+
+
+def _label_pattern(template: str) -> str:
+    """Which labels a template makes. What else stands in it is a pattern, too, as upstream."""
+    return f"^{_filled(template, '(?P<resource>.+?)', '(?P<group>.+?)')}$"
+
+
+def _filled(template: str, resource: str, group: str) -> str:
+    words = {"Resource": resource, "Group": group}
+    return _WORD.sub(lambda match: words.get(match[1] or "", ""), template)
 
 
 def _equal(label: str, values: Sequence[str]) -> list[str]:
