@@ -105,7 +105,7 @@ def unneeded(nodes: Sequence[NodeView], budgets: Sequence[Budget], options: Opti
         else:
             candidates.append((used, node))
     rooms = {n.name: Room(n.seat) for n in nodes if n.is_ready and not n.is_going}
-    shapes = Shapes(respects_preferences=False)
+    shapes = Shapes()
     found: list[Removable] = []
     # Empty ones first: they need no place, and their room is nobody's hope.
     order = sorted(candidates, key=lambda c: (bool(moving(c[1].pods, now_us)), c[1].name))

@@ -80,9 +80,7 @@ class ClusterAutoscaler:
         """How many nodes stay, by why, as of the last loop."""
         self.pending: dict[Key, None] = {}
         self.requests = CapacityRequests(plan.options)
-        self._added_us = self._deleted_us = self.failed_us = -(2**61)
-        self._tick_at_us = NO_TIME
-        self._scanned_us = 0
+        self._added_us = self._deleted_us = self.failed_us = self._tick_at_us = NO_TIME
         self._in_backoff: tuple[str, ...] = ()
         self._said: statustext.Status | None = None
         """The status written last; never changed, only replaced."""
@@ -148,12 +146,11 @@ class ClusterAutoscaler:
                 self._lost(change.obj)
             self.wake()
         if key.gk not in (REQUEST, POD_TEMPLATE) or change.type == DELETED:
-            self.requests.changes += 1
+            self.requests.changed()
 
     def _lost(self, node: Obj) -> None:
         """A machine that went by itself is replaced by nobody: its group shrank, as the cloud counts."""
         name = str(meta_of(node).get("name"))
-        self.since_us.pop(name, None)
         group = (meta_of(node).get("labels") or {}).get(GROUP_LABELS[self.plan.provider])
         if self.removals.going.pop(name, None) is None and group in self.targets:
             self.targets[group] = max(self.targets[group] - 1, 0)
@@ -234,7 +231,7 @@ class ClusterAutoscaler:
         unsafe = tuple(g.name for g in groups if g.unsafe)
         if unsafe != self._in_backoff:
             self._in_backoff = unsafe
-            self.requests.changes += 1
+            self.requests.changed()
 
     def _views(self) -> list[NodeGroup]:
         shapes, daemons = Shapes(), self.host.store.objects("DaemonSet.apps")
@@ -253,7 +250,7 @@ class ClusterAutoscaler:
         self, nodes: tuple[NodeView, ...], groups: list[NodeGroup]
     ) -> tuple[bool, tuple[NodeView, ...]]:
         """Whether something grew, and the nodes with the pods that are put there in thought."""
-        shapes = Shapes(respects_preferences=False)
+        shapes = Shapes()
         found = [p for key in sorted(self.pending) if (p := self.host.store.get(key)) is not None]
         waiting = [p for p in found if is_provisionable(p) and not self._is_expendable(p)]
         objects = {meta_of(p)["uid"]: p for p in waiting}
@@ -274,7 +271,7 @@ class ClusterAutoscaler:
 
     def asked(self, pods: list[Obj]) -> ScaleUp:
         """Which groups would grow for these pods, had they been waiting alone; nothing is changed."""
-        shapes = Shapes(respects_preferences=False)
+        shapes = Shapes()
         claims, groups = claiming(self.host.store, pods), self._views()
         if claims is not None:
             groups = claims.groups(groups, self.nodes())
@@ -307,7 +304,6 @@ class ClusterAutoscaler:
     ) -> bool:
         """Those that wait, or the request: in turn where there are both. Source: wrapper_orchestrator.go."""
         if asked is None:
-            self.requests.has_turn = False
             return bool(pods) and self._grow_for_pods(pods, groups, nodes_there)
         is_theirs = self.requests.has_turn or not pods
         self.requests.has_turn = not is_theirs
@@ -330,6 +326,7 @@ class ClusterAutoscaler:
         if are_new(pods, self.host.loop.now_us):
             self.wake()
             return True
+        self.requests.has_turn = True
         return self._grow_for(pods, groups, nodes_there)
 
     def _grow_for_all(
@@ -364,8 +361,6 @@ class ClusterAutoscaler:
         if decided.resizes:
             self._added_us = self.host.loop.now_us
             self._scan_soon()
-        elif decided.awaiting:
-            self.wake()
         return bool(decided.resizes)
 
     def _priorities(self) -> Priorities | None:
@@ -399,7 +394,7 @@ class ClusterAutoscaler:
             if is_there:
                 luck = self.host.streams.draw_for("cluster-autoscaler.boot", str(self._serial))
                 boot_us = cloud.boot_of(group.kind.name).at_quantile(luck)
-                loop.at(loop.now_us + max(boot_us, 0), self._h_boot, name, NODES)
+                loop.at(loop.now_us + boot_us, self._h_boot, name, NODES)
                 labels = labels_of(node_object(group, self.plan.provider, name))
                 self.host.launches.begin(name, loop.now_us, labels, group.kind.capacity)
             else:
@@ -528,8 +523,8 @@ class ClusterAutoscaler:
             if r.group in shrinkable and r.node not in self.removals.going
         ]
         if times:
-            wait_us = max(min(times), rests_until_us, self.host.loop.now_us + 1) - self._scanned_us
-            self._arm(self._scanned_us - (-wait_us // interval_us) * interval_us)
+            wait_us = max(min(times), rests_until_us) - self._scanned_us
+            self._arm(self._scanned_us + max(-(-wait_us // interval_us), 1) * interval_us)
 
     # Words
 

@@ -60,21 +60,23 @@ class CapacityRequests:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.backoffs: dict[str, int] = {}
-        self.tried: dict[str, int] = {}
-        """After how many changes of the cluster a request was tried, by uid."""
-        self.changes = 0
+        self.tried: dict[str, None] = {}
+        """Requests that were tried since the cluster changed, by uid."""
         self.has_turn = False
         """Whether requests, not pods that wait, are served next where both are there."""
 
     def copy(self) -> CapacityRequests:
         twin = CapacityRequests(self.options)
-        twin.backoffs, twin.tried = dict(self.backoffs), dict(self.tried)
-        twin.changes, twin.has_turn = self.changes, self.has_turn
+        twin.backoffs, twin.tried, twin.has_turn = dict(self.backoffs), dict(self.tried), self.has_turn
         return twin
 
     @property
     def is_on(self) -> bool:
         return self.options.provisioning_requests
+
+    def changed(self) -> None:
+        """The cluster did: what was tried in vain may be found now."""
+        self.tried.clear()
 
     # One scan, step by step
 
@@ -99,7 +101,7 @@ class CapacityRequests:
             if missing:
                 self.say(host, request, failed(FAILED_TO_CREATE, missing))
                 continue
-            self.tried[request.uid] = self.changes
+            self.tried[request.uid] = None
             return Asked(self.say(host, request, IS_ACCEPTED), _facts(request, shapes, objects))
         return None
 
@@ -179,7 +181,7 @@ class CapacityRequests:
                 continue
             backoff_us = self.backoffs.get(request.uid, self.options.request_backoff_us)
             at_us = available_at_us(request, backoff_us)
-            if at_us is not None and self.tried.get(request.uid) != self.changes:
+            if at_us is not None and request.uid not in self.tried:
                 times.append(at_us)
         return min(times, default=None)
 
