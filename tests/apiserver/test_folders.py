@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+import time
 from pathlib import Path
 from typing import IO
 
@@ -35,6 +36,21 @@ def test_a_look_in_progress_is_waited_for(tmp_path: Path) -> None:
     server.join(10)
     (lock,) = held
     lock.close()
+
+
+def test_whoever_waits_sleeps_between_its_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open(tmp_path / "lock", "w", encoding="utf-8") as looker:
+        fcntl.flock(looker, fcntl.LOCK_SH)
+        slept: list[float] = []
+
+        def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            if len(slept) == 3:
+                fcntl.flock(looker, fcntl.LOCK_UN)
+
+        monkeypatch.setattr(time, "sleep", sleep)
+        take(tmp_path).close()
+    assert slept == [0.001] * 3
 
 
 def test_what_is_made_is_its_owners_alone(tmp_path: Path) -> None:

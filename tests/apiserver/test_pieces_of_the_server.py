@@ -83,7 +83,7 @@ def test_versions_are_ordered_as_kubernetes_orders_them() -> None:
     shuffled = random.Random(1).sample(ordered, len(ordered))
     assert sorted(shuffled, key=version_order) == ordered
     odd = ["v1beta", "v", "1", "v1gamma1", "V1", "v1 "]
-    assert all(version_order(v)[0] == 3 for v in odd)
+    assert all(version_order(v) == (3, 0, 0, v) for v in odd)
 
 
 def test_a_resource_is_found_by_its_kind_in_its_group_and_version() -> None:

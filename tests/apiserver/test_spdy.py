@@ -156,6 +156,47 @@ def test_streams_are_limited_in_number() -> None:
     assert client.sent.endswith(spdy.reset(2 * MAX_STREAMS + 1, spdy.REFUSED_STREAM))
 
 
+@pytest.mark.parametrize("is_server_first", [True, False])
+def test_streams_that_both_sides_ended_make_room(is_server_first: bool) -> None:
+    client = Client()
+    for i in range(MAX_STREAMS + 1):
+        number = 2 * i + 1
+        client.session.received(client.writer.open(number, {}))
+        client.streams[i].take(lambda _: None, lambda: None)
+        end = spdy.data_frames(number, b"", is_last=True)
+        if is_server_first:
+            client.streams[i].end()
+            client.session.received(end)
+        else:
+            client.session.received(end)
+            client.streams[i].end()
+    assert len(client.streams) == MAX_STREAMS + 1
+
+
+@pytest.mark.parametrize("is_of_server", [True, False])
+def test_streams_that_one_side_ended_take_room(is_of_server: bool) -> None:
+    client = Client()
+    for i in range(MAX_STREAMS + 1):
+        client.session.received(client.writer.open(2 * i + 1, {}))
+        if is_of_server:
+            client.streams[-1].end()
+        else:
+            client.session.received(spdy.data_frames(2 * i + 1, b"", is_last=True))
+    assert len(client.streams) == MAX_STREAMS
+
+
+@pytest.mark.parametrize("missing", [1, 2, 3, 4])
+def test_a_header_that_ends_too_early(missing: int) -> None:
+    """Its name and value say how long they are."""
+    text = spdy._WORD.pack(1) + b"".join(spdy._WORD.pack(3) + word for word in (b"one", b"two"))
+    for cut in (text[:-missing], text[: 4 + 4 + 3 - min(missing, 3)]):
+        deflate = zlib.compressobj(zdict=spdy.DICTIONARY)
+        block = deflate.compress(cut) + deflate.flush(zlib.Z_SYNC_FLUSH)
+        frame = spdy._control(spdy._SYN_STREAM, bytes(3) + b"\x01" + bytes(6) + block, 0)
+        with pytest.raises(SpdyError, match="ends too early"):
+            list(Reader().feed(frame))
+
+
 def test_what_comes_before_a_stream_is_taken_waits_but_not_without_limit() -> None:
     client = Client()
     client.session.received(client.writer.open(1, {}) + spdy.data_frames(1, b"early", is_last=True))

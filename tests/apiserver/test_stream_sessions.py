@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,9 +17,10 @@ from fairway.apiserver.kubelets.interface import CannotConnect, Invocation
 from fairway.apiserver.statuses import StatusError
 from fairway.apiserver.streaming import portforward, remotecommand
 from fairway.apiserver.streaming.remotecommand import ChannelSession, StreamSession
-from fairway.apiserver.streaming.upgrades import spdy_protocol, websocket_protocol
+from fairway.apiserver.streaming.upgrades import spdy_in_websocket, spdy_protocol, websocket_protocol
+from fairway.apiserver.subresources import execution
 from fairway.apiserver.wire import spdy
-from fairway.apiserver.wire.messages import Request
+from fairway.apiserver.wire.messages import Request, Response
 from fairway.apiserver.wire.websocket import WebSocket, is_upgrade
 
 
@@ -201,6 +203,48 @@ def test_whoever_leaves_before_it_begins_hears_nothing(line: Line, refusal: str)
     assert process.said == ([] if refusal else ["hang up"])
 
 
+@pytest.mark.parametrize("data", [b"\xff" * 20, b"\x81\x02hi"])
+def test_what_is_no_websocket_ends_it(line: Line, data: bytes) -> None:
+    """Frames of a client are masked, and their reserved bits are not set (RFC 6455): 1002 is a protocol error."""
+    _, process, _ = channels(line)
+    line.go_off()
+    line.receive(data)
+    assert line.is_over and process.said == ["begin"]
+    client = Frames(ConnectionType.CLIENT)
+    client.receive_data(line.sent.partition(b"\r\n\r\n")[2])
+    assert [e.code for e in client.events() if isinstance(e, CloseConnection)] == [1002]
+
+
+def _refuse(*_given: Any) -> Any:
+    raise CannotConnect("no such container")
+
+
+@pytest.mark.parametrize("part", ["exec", "attach"])
+def test_how_a_kubelets_refusal_is_told(line: Line, part: str) -> None:
+    """Over v5 the API server has upgraded by then, and says so as a process would; else it is the answer."""
+    kubelet: Any = SimpleNamespace(exec=_refuse, attach=_refuse)
+    for protocol in (remotecommand.V5, remotecommand.V4):
+        headers = {"upgrade": "websocket", "connection": "Upgrade", "sec-websocket-protocol": protocol}
+        ask: Any = SimpleNamespace(request=request(**headers), info=SimpleNamespace(subresource=part))
+        told = execution._over_channels(ask, kubelet, {}, "c", Invocation(("ls",), stdout=True))
+        if protocol == remotecommand.V4:
+            assert isinstance(told, Response)
+            assert (told.status, told.body) == (500, b"no such container\n")
+            assert told.content_type == "text/plain; charset=utf-8"
+            continue
+        told.start(line)  # type: ignore[arg-type, union-attr]
+        line.go_off()
+        (said,) = messages(line)
+        assert json.loads(said[1:])["message"].endswith("unable to upgrade connection: no such container")
+
+
+def test_nothing_waits_for_streams_of_a_process_that_is_not(line: Line) -> None:
+    session = StreamSession(Invocation(("ls",), stdout=True), remotecommand.V4)
+    assert line.waits_s == [30]
+    session.give_up()
+    assert line.waits_s == []
+
+
 # Streams
 
 
@@ -303,6 +347,39 @@ def test_a_stream_that_is_reset_is_over_for_both(line: Line) -> None:
     assert process.said == ["begin", "end"] and client.heard() == []
     session.exit(0)
     assert [f[0] for f in client.heard()] == [1, 1]
+
+
+def test_a_stream_may_be_over_for_the_client_as_it_begins(line: Line) -> None:
+    _, process, client = streams(line, stdin=True, stdout=False, stderr=False)
+    client.open(1, streamtype="error")
+    opened = bytearray(client.writer.open(3, {"streamtype": "stdin"}))
+    opened[4] |= spdy.FIN
+    line.receive(bytes(opened))
+    client.send(3, b"late")
+    line.go_off()
+    assert process.said == ["begin", "end"]
+
+
+def test_streams_inside_a_websocket(line: Line) -> None:
+    """As kubectl forwards ports since 1.31: frames of SPDY, however messages cut them."""
+    ports = Ports()
+    forward = portforward.ForwardStreams(ports.connect, "box")
+    socket = spdy_in_websocket(request(), forward.session, portforward.TUNNELLED)
+    socket.start(line)  # type: ignore[arg-type]
+    assert f"Sec-WebSocket-Protocol: {portforward.TUNNELLED}\r\n".encode() in line.sent
+    client, writer = Frames(ConnectionType.CLIENT), spdy.Writer()
+    pair = {"port": "80", "requestid": "a"}
+    frames = writer.open(1, {"streamtype": "error", **pair}) + writer.open(3, {"streamtype": "data", **pair})
+    for piece in (frames[:7], frames[7:], spdy.data_frames(3, b"in")):
+        line.receive(client.send(BytesMessage(piece)))
+    line.go_off()
+    ((_, process, peer),) = ports.open
+    assert process.said == [b"in"]
+    peer.write(b"out")
+    heard = list(spdy.Reader().feed(b"".join(messages(line))))
+    assert heard[-1] == spdy.Data(3, b"out", False)
+    socket.stop()
+    assert process.said == [b"in", "hang up"]
 
 
 # Ports

@@ -420,6 +420,24 @@ def test_what_nobody_asked_for_ends_it(loop: Loop) -> None:
     assert wire.said == ["abort"]
 
 
+@pytest.mark.parametrize("more", [answer(b"again"), answer(b"again")[:1], b"\r\n?"])
+def test_a_second_answer_behind_the_first_ends_it(loop: Loop, more: bytes) -> None:
+    """The next request would be given what is left of it."""
+    link, wire = linked()
+    coming = posted(link)
+    link.data_received(answer(b"ok") + more)
+    assert came(coming) == (200, b"ok")
+    assert wire.said == ["abort"] and not link.is_open
+
+
+def test_an_answer_that_says_goodbye_may_come_with_more(loop: Loop) -> None:
+    link, wire = linked()
+    coming = posted(link)
+    link.data_received(answer(b"ok", "Connection: close") + answer(b"again"))
+    assert came(coming) == (200, b"ok")
+    assert wire.said == ["close"] and not link.is_open
+
+
 def test_whoever_gives_up_closes_it(loop: Loop) -> None:
     link, wire = linked()
     coming = posted(link)

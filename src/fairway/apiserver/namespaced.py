@@ -6,6 +6,8 @@ pkg/controller/certificates/rootcacertpublisher (v1.36).
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from fairway.apiserver.bootstrap import CA_CONFIG_MAP, default_account
 from fairway.cluster.changes import ADDED, DELETED, Change
 from fairway.cluster.errors import ApiError
@@ -58,7 +60,5 @@ class NamespaceFurniture:
         for obj in wanted:
             key = Key(obj["kind"], namespace, obj["metadata"]["name"])
             if store.get(key) is None:
-                try:
+                with suppress(ApiError):
                     store.create(obj)
-                except ApiError:
-                    continue

@@ -128,11 +128,6 @@ class NoPage(ApiError):
         super().__init__(404, "NotFound", "404 page not found")
 
 
-def forbidden(kind: Kind, name: str, why: str) -> StatusError:
-    named = f'{qualified(kind)} "{name}"' if name else qualified(kind)
-    return StatusError(403, "Forbidden", f"{named} is forbidden: {why}", details_of(kind, name))
-
-
 def qualified(kind: Kind) -> str:
     return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
 
@@ -224,7 +219,6 @@ def internal(message: str) -> StatusError:
 
 def refused_connection(code: int, why: str) -> Response:
     """A request that could not even be read."""
-    reasons = {408: "Timeout", 431: "BadRequest", 400: "BadRequest"}
     if code == 413:
         return status_response(too_large(why))
-    return status_response(StatusError(code, reasons.get(code, "BadRequest"), why))
+    return status_response(StatusError(code, "Timeout" if code == 408 else "BadRequest", why))

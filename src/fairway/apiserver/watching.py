@@ -287,7 +287,7 @@ class Watch:
         pending, self._pending = self._pending, []
         if connection is None or connection.transport.is_closing() or not pending:
             return
-        connection.transport.write(pending[0] if len(pending) == 1 else b"".join(pending))
+        connection.transport.write(b"".join(pending))
         if connection.transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
             # There is no place left for a word to the client, who may go on from the last event that arrived.
             log.warning("a watch of %s reads too slowly and is cut off", self.resource.kind.plural)

@@ -150,6 +150,18 @@ def test_a_launcher_whose_workers_wait_has_no_table_and_does_not_succeed() -> No
     assert all(c["type"] != "Succeeded" for c in status_of(found or {}).get("conditions") or ())
 
 
+@pytest.mark.parametrize(("ranks", "want"), [(3, [3]), (8, [8]), (9, [8, 1]), (15, [8, 7]), (16, [8, 8])])
+def test_ranks_fill_one_machine_after_another(ranks: int, want: list[int]) -> None:
+    lines, _ = log(node("a"), node("b"), mpi_job(f"mpirun -np {ranks} all_reduce_perf -b 8 -e 8 -g 1"))
+    told = [line.split() for line in lines if line.startswith("#  Rank")]
+    assert [int(words[2]) for words in told] == list(range(ranks))
+    hosts = [words[words.index("on") + 1] for words in told]
+    assert [hosts.count(host) for host in dict.fromkeys(hosts)] == want
+    assert [int(words[words.index("device") + 1]) for words in told] == [
+        n for count in want for n in range(count)
+    ]
+
+
 def alone(words: list[str], gpus: str = "8", env: dict[str, str] | None = None) -> list[tuple[int, str]]:
     """What a container on a node of H100s prints."""
     twin = Twin(seed=1, latency=latency_named("zero"), components=standard_components())

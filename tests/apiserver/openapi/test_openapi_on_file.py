@@ -194,6 +194,7 @@ def test_protobuf_says_all_of_it() -> None:
     long = {"x-long": "a" * 20_000, "type": "string", "enum": ["a", 1], "description": "d" * 128}
     two["definitions"]["Long"] = {"properties": {"p" * 200: long, "none": {}}, "x-empty": None}
     two["definitions"]["Closed"] = {"additionalProperties": False, "items": [{"type": "string"}]}
+    two["definitions"]["Open"] = {"additionalProperties": True, "items": {"type": "string"}}
     read = _fields(protobuf.encode(two))
     assert [number for number, _ in read] == [1, 2, 8, 9]
     assert _texts(read[0][1]) == "2.0"
@@ -292,11 +293,11 @@ def _schema(data: bytes) -> dict[str, Any]:
             case 20:
                 out.setdefault("enum", []).append(_any(body))
             case 21:
-                inner = _fields(body)
-                values: Any = False
-                if inner:
-                    values = _schema(inner[0][1]) if inner[0][0] == 1 else bool(inner[0][1])
-                out["additionalProperties"] = values
+                # AdditionalPropertiesItem: a schema, or whether there may be any, which protobuf leaves out where not.
+                out["additionalProperties"] = False
+                for inner, values in _fields(body):
+                    assert inner in (1, 2)
+                    out["additionalProperties"] = _schema(values) if inner == 1 else values == 1
             case 22:
                 ((_, kind),) = _fields(body)
                 out["type"] = kind.decode()

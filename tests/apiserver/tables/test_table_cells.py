@@ -53,6 +53,14 @@ NODE_INFO = {
 NOTHING = ["<none>", "<none>", "<unknown>", "<unknown>", "<unknown>"]
 
 CASES: list[tuple[str, dict[str, Any], list[Any]]] = [
+    ("RuntimeClass.node.k8s.io", obj(handler="runsc"), ["x", "runsc", "5s"]),
+    ("RuntimeClass.node.k8s.io", obj(), ["x", "", "5s"]),
+    (
+        "VolumeAttributesClass.storage.k8s.io",
+        obj(driverName="ebs.csi.aws.com"),
+        ["x", "ebs.csi.aws.com", "5s"],
+    ),
+    ("VolumeAttributesClass.storage.k8s.io", obj(), ["x", "", "5s"]),
     (HPA, scaler(), targets("<none>")),
     (HPA, scaler(minReplicas=0), targets("<none>", "0")),
     (HPA, scaler(CPU), targets("cpu: <unknown>/80%")),

@@ -151,12 +151,16 @@ def _place(asked: _Asked, members: Sequence[_Member]) -> Place | None:
     """The communicator, as far as it is of one kind of node; what it is short of comes first."""
     first = min(members, key=lambda m: m.board.nics.count * m.board.nics.gbit_per_s)
     model = first.gpus.model
-    wanted = min(asked.processes * _number(asked.options["-g"]) * _number(asked.options["-t"]), _RANKS_MOST)
-    there = sum(m.asks for m in members)
+    wanted, there = _ranks(asked), sum(m.asks for m in members)
     if model is None or wanted > there:
         return None
     per_node = min(first.asks, wanted)
     return Place(first.board, model, -(-wanted // per_node), per_node, has_rdma=not _why_tcp(asked, members))
+
+
+def _ranks(asked: _Asked) -> int:
+    """How many GPUs take part. The last machine of the communicator may have more."""
+    return min(asked.processes * _number(asked.options["-g"]) * _number(asked.options["-t"]), _RANKS_MOST)
 
 
 def _why_tcp(asked: _Asked, members: Sequence[_Member]) -> str:
@@ -206,7 +210,7 @@ def _printed(asked: _Asked, members: Sequence[_Member], place: Place, started_us
         took = collectives.time_of(place, asked.kind, size, only=only).seconds
         # Out of place, then in place; each with its warm-up.
         now_us += round(2 * (iterations + warmup) * took * 1_000_000)
-        text, bus = _row(asked.kind, size, took, place.ranks)
+        text, bus = _row(asked.kind, size, took, _ranks(asked))
         total += bus
         yield now_us, text
     yield now_us, "# Out of bounds values : 0 OK"
@@ -226,7 +230,7 @@ def _head(asked: _Asked, members: Sequence[_Member], place: Place) -> Iterator[s
     rank = 0
     for number, member in enumerate(members):
         product = member.gpus.product.replace("-", " ") or place.model.name
-        for slot in range(min(member.asks, place.ranks - rank)):
+        for slot in range(min(member.asks, _ranks(asked) - rank)):
             yield (
                 f"#  Rank {rank:>2} Group  0 Pid {300 + 100 * number + slot:>6} on {name_of(member.pod):>10} "
                 f"device {slot:>2} [0x{0x10 + 8 * slot:02x}] {product}"

@@ -154,7 +154,6 @@ class StreamSession(Session):
 
     def give_up(self) -> None:
         """There is no process: nothing will be upgraded."""
-        self._is_over = True
         self._deadline.cancel()
 
     def _gone(self) -> None:

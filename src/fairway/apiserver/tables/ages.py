@@ -19,10 +19,8 @@ def human_duration(duration_us: int) -> str:
     seconds = duration_us // SECOND_US if duration_us >= 0 else -(-duration_us // SECOND_US)
     if seconds < -1:
         return INVALID
-    if seconds < 0:
-        return "0s"
     if seconds < 120:
-        return f"{seconds}s"
+        return f"{max(seconds, 0)}s"
     minutes = seconds // 60
     if minutes < 10:
         return _two(minutes, "m", seconds % 60, "s")

@@ -135,6 +135,12 @@ class Link(asyncio.Protocol):
 
     # httptools
 
+    def on_message_begin(self) -> None:
+        assert self._waiting is not None
+        if self._waiting.done():
+            # Ends the reading, and with it the connection.
+            raise ValueError("a second answer")
+
     def on_body(self, body: bytes) -> None:
         self._body.append(body)
 
@@ -146,5 +152,5 @@ class Link(asyncio.Protocol):
         if not self._parser.should_keep_alive():
             self.is_open = False
             self._transport.close()
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result((status, b"".join(self._body)))
+        assert self._waiting is not None
+        self._waiting.set_result((status, b"".join(self._body)))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from wsproto.connection import Connection as Frames
 from wsproto.connection import ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
-from wsproto.utilities import LocalProtocolError, RemoteProtocolError
+from wsproto.utilities import LocalProtocolError
 
 from fairway.apiserver.wire.connection import Connection
 from fairway.apiserver.wire.messages import Request
@@ -84,22 +84,20 @@ class WebSocket:
         connection.transport.close()
 
     def _received(self, data: bytes) -> None:
-        try:
-            self._frames.receive_data(data)
-            for event in self._frames.events():
-                if isinstance(event, BytesMessage):
-                    self._piece(event.data, is_last=event.message_finished)
-                elif isinstance(event, Ping):
-                    self._pong(event)
-                elif isinstance(event, TextMessage):
-                    # The Python client sends its input so; it means the same bytes.
-                    self._piece(event.data.encode(), is_last=event.message_finished)
-                elif isinstance(event, CloseConnection):
-                    self.close()
-                if self._connection is None or self._connection.transport.is_closing():
-                    return
-        except RemoteProtocolError:
-            self.close(1002)
+        self._frames.receive_data(data)
+        for event in self._frames.events():
+            if isinstance(event, BytesMessage):
+                self._piece(event.data, is_last=event.message_finished)
+            elif isinstance(event, Ping):
+                self._pong(event)
+            elif isinstance(event, TextMessage):
+                # The Python client sends its input so; it means the same bytes.
+                self._piece(event.data.encode(), is_last=event.message_finished)
+            elif isinstance(event, CloseConnection):
+                # As the client said, or why its frame is none.
+                self.close(event.code)
+            if self._connection is None or self._connection.transport.is_closing():
+                return
 
     def _piece(self, data: bytes | bytearray, *, is_last: bool) -> None:
         self._partial += data
