@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from stepwise import lets_go_of_timers
 from test_containment import ODD, World, config
 
+import fairway
 from fairway.cluster.changes import Change
 from fairway.kube.objects import Key
 from fairway.kube.timestamps import SECOND_US
-from fairway.twin.containment import Containment, Failure, culprits, named, place
+from fairway.twin.containment import LIMITED_TRIES, Containment, Failure, _short, culprits, named, place
 from fairway.twin.loop import NODES
-from fairway.twin.twin import EPOCH_US
+from fairway.twin.twin import EPOCH_US, Twin
 
 S = SECOND_US
+PACKAGE = Path(fairway.__file__).parent
 REPEATED = "left out and tried again, everything else goes on"
 
 
@@ -47,6 +52,97 @@ def test_a_failure_through_its_whole_life() -> None:
     assert (failure.times, failure.since_us, failure.next_us) == (15, EPOCH_US, world.twin.now_us + S)
     world.apply(config("odd", must="1"))
     assert world.containment.standing() == [] and world.twin.loop.next_time() is None
+    # What fails once it went well begins anew.
+    world.apply(config("odd"))
+    (failure,) = world.containment.standing()
+    assert (failure.times, failure.next_us) == (1, world.twin.now_us + S)
+    world.twin.run_for(S)
+    world.apply(config("odd", must="1"))
+    lets_go_of_timers(world.twin)
+
+
+def test_who_tries_again_by_itself_has_no_timer_that_is_called_off() -> None:
+    world = World()
+    handle = world.strict.handle
+    assert [world.twin.loop.at(EPOCH_US + i * S, handle, i) for i in (1, 2)] == [1, 2]
+    world.twin.store.create(config("odd", must="1"))
+    world.containment.failed("reader", "reading", ODD, KeyError("x"))
+    world.containment.succeeded("reader", "reading", ODD)
+    world.twin.run_for(3 * S)
+    assert world.strict.handled == [1, 2]
+
+
+def test_an_event_that_fails_once_it_went_well_is_tried_again_a_second_later() -> None:
+    world = World()
+    loop = world.twin.loop
+    loop.at(EPOCH_US, world.strict.handle, "broken")
+    world.twin.run(EPOCH_US + 2 * S)
+    (failure,) = world.containment.standing()
+    assert (failure.times, failure.next_us) == (2, EPOCH_US + 3 * S)
+    world.strict.must = ""
+    world.twin.run(EPOCH_US + 3 * S)
+    assert world.containment.standing() == []
+    world.strict.must = "must"
+    loop.at(EPOCH_US + 5 * S, world.strict.handle, "broken")
+    world.twin.run(EPOCH_US + 5 * S)
+    (failure,) = world.containment.standing()
+    assert (failure.times, failure.next_us) == (1, EPOCH_US + 6 * S)
+
+
+def test_of_very_many_failures_the_newest_stand() -> None:
+    world = World()
+    for number in range(10_002):
+        world.containment.handler_failed(world.strict.handle, number, ValueError("v"))
+    standing = world.containment.standing()
+    assert len(standing) == 10_000 and world.containment.counts == {"reader": 10_002}
+    # Of those that are forgotten nothing is tried again.
+    world.twin.run(EPOCH_US + S)
+    assert world.strict.handled == list(range(2, 10_002)) and world.containment.standing() == []
+
+
+def test_in_a_run_that_ends_it_is_tried_again_for_three_hours() -> None:
+    world = World(tries=LIMITED_TRIES)
+    world.apply(config("odd"))
+    world.twin.run()
+    assert world.twin.now_us == EPOCH_US + (1023 + 10 * 1000) * S
+
+
+def test_data_that_hold_an_object_are_named_once_by_the_key_beside_it() -> None:
+    world = World()
+    world.apply(config("odd", must="1"))
+
+    def handle(data: object) -> None:
+        raise ValueError
+
+    loop = world.twin.loop
+    loop.at(loop.now_us, loop.register("x.y", handle), (1, ODD, {}))
+    world.twin.run_for(10 * S)
+    assert [said.partition(" (")[0] for said in world.said] == ["x.y: ConfigMap d/odd: ValueError"]
+    assert [(f.about, f.times) for f in world.containment.standing()] == [(ODD, 4)]
+
+
+def test_without_anybody_to_tell_it_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", "fairway.components")
+    contains = Containment()
+    Twin(containment=contains).host.log.flush()
+    contains.failed("reader", "reading", ODD, KeyError("x"))
+    (message,) = contains.messages
+    assert [(r.levelname, r.message) for r in caplog.records] == [("ERROR", message), ("DEBUG", message)]
+    assert [r.exc_info is not None for r in caplog.records] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("file", "want"),
+    [
+        (str(PACKAGE / "twin" / "loop.py"), "twin/loop.py"),
+        ("fairway/twin/loop.py", "twin/loop.py"),
+        ("/elsewhere/fairway/x.py", "x.py"),
+        ("other/twin/loop.py", "loop.py"),
+    ],
+)
+def test_files_of_ours_are_named_from_our_folder(file: str, want: str) -> None:
+    """However they were compiled."""
+    assert _short(file) == want
 
 
 def test_tries_that_are_counted_start_again_with_a_change() -> None:

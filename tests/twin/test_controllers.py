@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from stepwise import lets_go_of_timers
 
 from fairway.admission.door import Door
 from fairway.admission.intree import Options
@@ -89,6 +90,9 @@ def test_looking_again_is_planned_anew_by_every_look() -> None:
     twin.store.replace(config("a", x="1"))
     twin.run_for(100 * S)
     assert [at for at, _ in log.seen] == [0, 5, 15, 25]
+    twin.store.replace(config("a", x="2"))
+    twin.run_for(S)
+    lets_go_of_timers(twin)
 
 
 def test_requests_share_one_budget() -> None:
@@ -104,6 +108,11 @@ def test_requests_share_one_budget() -> None:
         twin.run(EPOCH_US + round(at * S))
         counts[at] = twin.store.count("ConfigMap") - 2
     assert counts == {0.0: 30, 1.0: 50, 2.0: 70, 3.45: 99, 3.55: 100}
+    for burst, want in ((0, 1), (1, 1), (2, 2)):
+        twin = world(controller(reconcile), replace(NONE, controller_qps=20, controller_burst=burst))
+        twin.apply([config("a")])
+        twin.run(EPOCH_US)
+        assert twin.store.count("ConfigMap") - 1 == want, "a budget of no requests is one of one"
     copy = world(controller(reconcile), replace(NONE, controller_qps=20, controller_burst=30))
     copy.apply([config("a"), config("b")])
     copy.run_for(S)
@@ -127,6 +136,13 @@ def test_a_refused_creation_is_told_and_retried_ever_later() -> None:
     twin.apply([config("a")])
     twin.run_for(S)
     assert [at for at, _ in log.seen] == [0, 0.005, 0.015, 0.035, 0.075, 0.155, 0.315, 0.635]
+    other = twin.fork()
+    other.run_for(6000 * S)
+    waits = [
+        round(after - before, 3) for (before, _), (after, _) in zip(log.seen, log.seen[1:], strict=False)
+    ]
+    assert waits[16:20] == [327.68, 655.36, 1000, 1000]
+    del log.seen[8:]
     told = twin.host.events.about(Key("ConfigMap", "d", "a"))
     assert told[0].reason == "FailedCreate" and told[0].times == 8
     found = twin.store.get(Key("ConfigMap", "d", "a"))
@@ -201,6 +217,83 @@ def test_a_key_that_is_stumbled_over_under_way_is_left_out_and_comes_again() -> 
     assert contains.standing() == [] and twin.store.get(Key("ConfigMap", "d", "b-copy")) is not None
 
 
+def test_what_was_refused_is_told_to_its_own_key_when_its_batch_is_through_also_in_a_copy() -> None:
+    """While it waits for the budget another has its turn, or a copy is made."""
+    nameless: Obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "d"}, "spec": {}}
+    seen: list[str] = []
+
+    def pod(name: str) -> Obj:
+        spec = {"containers": [{"name": "c", "image": "i"}]}
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "d"},
+            "spec": spec,
+        }
+
+    def reconcile(view: View, key: Key, _now_us: int) -> Reconciliation:
+        seen.append(key.name)
+        if key.name == "b":
+            return Reconciliation()
+        missing = [n for n in ("p-0", "p-2", "p-3") if view.get(Key("Pod", "d", n)) is None]
+        pods = [Create(pod(name)) for name in missing]
+        # 1, then a batch of which the first is refused, and the rest of it.
+        return Reconciliation((*pods[:1], Create(nameless), *pods[1:]))
+
+    def refused(_view: View, key: Key, _now_us: int, message: str) -> Reconciliation:
+        return Reconciliation((Emit(key, "Warning", "FailedCreate", message, "c"),))
+
+    latency = replace(NONE, controller_qps=1, controller_burst=1)
+    twin = world(controller(reconcile, refused=refused, slow_start=True), latency)
+    twin.apply([config("a")])
+    twin.run_for(S)
+    assert (twin.store.count("Pod"), twin.host.events.told()) == (1, []), "refused, and its batch goes on"
+    twin.apply([config("b")])
+    twin.run(twin.now_us)
+    assert seen == ["a", "b"] and twin.host.events.told() == []
+    fork = twin.fork()
+    for one in (twin, fork):
+        one.run_for(S)
+        told = [(t.about.name, t.reason, t.times) for t in one.host.events.told()]
+        assert (one.store.count("Pod"), told) == (2, [("a", "FailedCreate", 1)])
+
+
+@pytest.mark.parametrize("tries", [0, 1, 3])
+def test_where_tries_are_counted_a_key_that_is_stumbled_over_has_as_many(tries: int) -> None:
+    looks: list[str] = []
+
+    def reconcile(_view: View, key: Key, _now_us: int) -> Reconciliation:
+        looks.append(key.name)
+        if len(looks) < 6:
+            raise TypeError
+        return Reconciliation()
+
+    contains = Containment(tell=lambda _message, _error: None, tries=tries)
+    twin = Twin(latency=NONE, components=[Controllers([controller(reconcile)])], containment=contains)
+    twin.apply([config("a")])
+    twin.run()
+    assert len(looks) == 1 + tries
+    # A copy knows what stands, and what has failed; one more look, with a change, and it gets past it.
+    del looks[:]
+    looks += ["a"] * 5
+    fork = twin.fork()
+    fork.apply([config("a", x="1")])
+    fork.run()
+    assert len(looks) == 6 and isinstance(fork.host.containment, Containment)
+    assert (len(contains.standing()), fork.host.containment.standing()) == (1, [])
+
+
+def test_thirty_two_keys_of_one_moment_share_an_event() -> None:
+    handled = []
+    for count in (31, 32, 33, 64, 65):
+        twin = world(controller(lambda *_: Reconciliation()))
+        twin.apply([config(f"c-{i}") for i in range(count)])
+        twin.run(twin.now_us)
+        handled.append(twin.loop.handled)
+    first = handled[0]
+    assert [n - first for n in handled] == [0, 0, 1, 1, 2]
+
+
 def test_what_somebody_outside_is_asked_about_keeps_what_comes_after_it() -> None:
     """And goes on from there once there is an answer, once for all."""
 
@@ -242,7 +335,7 @@ def test_what_somebody_outside_is_asked_about_keeps_what_comes_after_it() -> Non
         except StopIteration as end:
             settle(end.value)
     assert there == [["a"], ["a", "a-copy-0"], ["a", "a-copy-0", "a-copy-1"]]
-    assert len(asked) == 2
+    assert len(asked) == 2 and twin.fork().loop.next_time() is None, "nothing is left for a copy to do"
 
 
 def test_without_some_of_its_controllers() -> None:

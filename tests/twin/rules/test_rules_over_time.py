@@ -224,6 +224,8 @@ def test_a_life_of_an_alert() -> None:
     }
     assert world.outside.loaded_at == [EPOCH_MS + 30_000] and world.outside.forgot == []
     assert (world.rules.has("heat:twice"), world.rules.has("heat")) == (True, False)
+    watch = world.rules._watch
+    assert watch is not None and not watch.notifying.is_stale, "it is configured once"
     assert world.rules.names() == ["ALERTS", "ALERTS_FOR_STATE", "heat:twice"]
 
 
@@ -238,6 +240,12 @@ def test_alerts_as_a_page_has_them() -> None:
         ("ALERTS", {"alertname": "Hot", "room": "b", "alertstate": "pending"}, 1.0),
     ]
     assert list(World(between(0, 0), rule(HOT)).until(60).rules.families()) == []
+    assert World(between(0, 0), rule(HOT)).until(0).rules.alerts() == [], "before the first look"
+    named = [{**HOT, "alert": name} for name in "CAB"]
+    some = World(lambda _: {"b": 9.0, "a": 9.0}, rule(*named)).until(60)
+    assert [text(a.labels) for a in some.rules.alerts()] == [
+        f"{{alertname={name},room={room}}}" for name in "ABC" for room in "ab"
+    ]
     assert list(World(between(0, 0)).rules.families()) == []
 
 
@@ -325,6 +333,65 @@ def test_a_rule_that_goes_takes_its_alert_with_it_four_minutes_later() -> None:
         (1230, {"heat:twice{room=a}": 18.0}),
         (1260, {"heat:twice{room=a}": 18.0}),
     ]
+
+
+@pytest.mark.parametrize(
+    ("at_s", "want"),
+    [
+        # Looked at from 180 on: it hears of the alert that is over at 390, and looks each minute.
+        (151, [(180, "first notification"), (420, "all alerts resolved")]),
+        (331, [(360, "first notification"), (420, "all alerts resolved")]),
+        (361, []),
+    ],
+)
+def test_who_is_configured_anew_hears_of_an_alert_whose_rule_went_until_it_is_over(
+    at_s: int, want: list[tuple[int, str]]
+) -> None:
+    world = World(between(0, 99999), rule(HOT), *manager()).until(120)
+    world.twin.store.delete(Key(RULE, "default", "r"))
+    world.twin.wake()
+    world.until(at_s)
+    world.apply(*manager(receiver="other"))
+    assert [(at, why) for at, _, why, *_ in world.until(900).outside.told[1:]] == want
+
+
+def test_when_an_alert_without_a_rule_is_over_is_settled_once() -> None:
+    world = World(between(0, 400), rule(HOT), rule({**HOT, "alert": "Warm"}, name="s"), *manager()).until(120)
+    world.twin.store.delete(Key(RULE, "default", "r"))
+    world.twin.wake()
+    world.until(300)
+    # Other rules: what is there goes on, what is gone is over when it was to be.
+    world.apply(rule(TWICE, name="t"))
+    told = [(at, why, [*firing, *over]) for at, _, why, firing, over in world.until(900).outside.told]
+    warm_a = "{alertname=Warm,room=a}"
+    assert told == [
+        (90, "first notification", [HOT_A, warm_a]),
+        (390, "new resolved alerts", [warm_a, HOT_A]),
+        (450, "all alerts resolved", [warm_a]),
+    ]
+
+
+def test_with_no_rules_left_it_goes_on_until_each_alertmanager_has_told_all() -> None:
+    """One that came when all was over has nothing to tell; the first one looks again ten minutes after it spoke."""
+    slow = manager(group_interval="10m")
+    world = World(between(0, 99999), rule(HOT), *slow, start_s=3300).until(3390)
+    world.twin.store.delete(Key(RULE, "default", "r"))
+    world.twin.wake()
+    world.until(3661)
+    world.apply(*manager("other"))
+    assert [(at, who, why) for at, who, why, *_ in world.until(9000).outside.told] == [
+        (3390, "default/main", "first notification"),
+        (3990, "default/main", "all alerts resolved"),
+    ]
+    assert world.outside.kept[-1][0] == 3990
+    # What is kept of an hour, when there is no rule.
+    assert world.outside.forgot == [0]
+
+
+def test_what_was_told_is_forgotten_when_it_is_long_over() -> None:
+    world = World(between(0, 150), rule(HOT), *manager()).until(3600)
+    assert [(told.at_ms - EPOCH_MS) // 1000 for told in world.outside.log.values()] == [210]
+    assert world.until(2 * 3600).outside.log == {}
 
 
 def test_a_changed_rule_begins_anew_and_an_equal_one_goes_on() -> None:
@@ -448,6 +515,12 @@ def test_alertmanagers_that_are_too_many_or_wrong_are_named() -> None:
     objects = [rule(HOT)]
     for name in ("m0", "m1", "m2", "m3"):
         objects += manager(name)
+    # Another namespace has its own.
+    elsewhere = [{**o, "metadata": {**o["metadata"], "namespace": "x"}} for o in manager("m4")]
+    fifth = World(between(0, 99999), *objects, *elsewhere).until(90)
+    assert [who for _, who, *_ in fifth.outside.told] == [
+        *("default/m0", "default/m1", "default/m2", "x/m4"),
+    ]
     world = World(between(0, 99999), *objects).until(90)
     assert [who for _, who, *_ in world.outside.told] == ["default/m0", "default/m1", "default/m2"]
     assert world.said(MANAGER) == [
@@ -475,11 +548,38 @@ def test_alertmanagers_that_are_too_many_or_wrong_are_named() -> None:
     assert [who for _, who, *_ in world.outside.told[6:]] == ["default/m3"]
 
 
+def test_a_configuration_that_is_refused_is_named_beside_those_that_are_taken() -> None:
+    alertmanager, own = manager()
+    alertmanager["spec"] = {"alertmanagerConfigSelector": {}}
+    config = {
+        "apiVersion": "monitoring.coreos.com/v1alpha1",
+        "kind": "AlertmanagerConfig",
+        "metadata": {"name": "c", "namespace": "default"},
+        "spec": {"receivers": [], "route": {"receiver": "nobody"}},
+    }
+    world = World(between(0, 99999), alertmanager, own, config, rule(HOT)).until(60)
+    (said,) = world.said("AlertmanagerConfig.monitoring.coreos.com")
+    assert (said[:4], said[5]) == ((30, "c", "Warning", "InvalidConfiguration"), 1) and "nobody" in said[4]
+    assert [at for at, *_ in world.until(90).outside.told] == [90]
+
+
 def test_an_alertmanager_alone_keeps_a_cluster_of_no_rules_asleep() -> None:
     world = World(between(0, 0), *manager()).until(300)
     assert world.outside.kept == [] and world.twin.loop.next_time() is None
     assert "Secret" in world.rules.kinds and "Namespace" in world.rules.kinds
-    assert "Secret" not in World(between(0, 0), rule(HOT)).rules.kinds
+    config: Obj = {
+        "apiVersion": "monitoring.coreos.com/v1alpha1",
+        "kind": "AlertmanagerConfig",
+        "metadata": {"name": "c", "namespace": "default"},
+        "spec": {},
+    }
+    for alone in (rule(HOT), config):
+        assert "Secret" not in World(between(0, 0), alone).until(30).rules.kinds
+    # A copy tells nobody, and needs no Secret for it.
+    fork = World(between(0, 0), rule(HOT)).until(30).twin.fork()
+    fork.apply(manager())
+    fork.run_for(30 * SECOND_US)
+    assert "Secret" not in fork.component("prometheus").kinds
 
 
 def test_ticks_are_at_whole_half_minutes() -> None:
@@ -489,6 +589,14 @@ def test_ticks_are_at_whole_half_minutes() -> None:
     exact = World(between(0, 0), rule(TWICE), start_s=60).until(100)
     assert [at for at, *_ in exact.outside.kept] == [90]
     assert HOUR_US % (30 * SECOND_US) == 0
+
+
+def test_one_tick_is_planned_whatever_happens() -> None:
+    world = World(between(0, 0), rule(TWICE), rule(HOT, name="s"), *manager())
+    for at in (0, 10, 30, 60):
+        world.until(at)
+        assert world.twin.loop.queued == 1
+        world.apply(rule(HOT, {**TWICE, "expr": f"heat * {at}"}, name="t"))
 
 
 def test_a_simulation_that_is_over_is_asked_again() -> None:
@@ -517,6 +625,35 @@ def test_a_simulation_that_is_over_is_asked_again() -> None:
     assert asked() == [30, 60, 90, 600]
     twin.run_for(5 * SECOND_US)
     assert asked() == [30, 60, 90, 600, 630]
+    # The first question at a moment of evaluation has an answer at once.
+    part, twin = Rules(), Twin(latency=NONE, components=[])
+    twin = Twin(latency=NONE, components=[part])
+    twin.apply([rule({"record": "one", "expr": "vector(1)"})])
+    twin.run_for(30 * SECOND_US)
+    assert asked() == [30]
+
+
+def test_a_simulation_goes_on_until_alerts_fire_and_are_told() -> None:
+    """Which takes five minutes, and 45 seconds; or until a time that it was given."""
+
+    def ended_s(*objects: Obj, until_s: int = 0) -> tuple[int, list[int | None]]:
+        part = Rules()
+        twin = Twin(latency=NONE, components=[part])
+        part.until_us = EPOCH_US + until_s * SECOND_US
+        for obj in objects:
+            twin.apply([obj])
+            twin.run(twin.now_us)
+        twin.loop.run_until_idle(1000)
+        return (twin.now_us - EPOCH_US) // SECOND_US, [seconds(note.at_ms) for _, note in part.notes]
+
+    always = rule({"alert": "Always", "expr": "vector(1)", "for": "5m"})
+    never = rule({"alert": "Never", "expr": "vector(1) > 1"})
+    waits = manager(group_wait="45s")
+    # Neither an order of objects nor what is written first decides.
+    for objects in ((always, *waits), (*waits, always)):
+        assert ended_s(*objects) == (390, [375])
+    assert ended_s(never, *waits) == (30, [])
+    assert [ended_s(never, *waits, until_s=at)[0] for at in (89, 90, 91)] == [90, 90, 120]
 
 
 def test_names_of_rules_that_nobody_can_read_whole() -> None:
@@ -563,6 +700,16 @@ def test_whom_a_scrape_asks() -> None:
     }
     assert recorded["of:node_load1"] == 6.0 and recorded["of:heat"] == 1.0
     assert recorded["of:DCGM_FI_DEV_FB_FREE"] == sum(map(float, cards.values()))
+    # Name by name.
+    names = [
+        "kube_node_info",
+        *(f"kube_node_{n}" for n in ("created", "status_capacity", "spec_unschedulable")),
+    ]
+    names += ["kube_namespace_created", "kube_namespace_status_phase", "kube_node_labels"]
+    world.apply(rule(*({"record": f"of:{n}", "expr": f"sum({n})"} for n in names)))
+    scraped = world.until(90).outside.kept[-1][1]
+    found = [name.partition("{")[0] for name, value in scraped.items() if value != "over"]
+    assert list(dict.fromkeys(found)) == sorted(set(found)) and len(set(found)) > 4
 
 
 @pytest.mark.parametrize(
@@ -600,3 +747,41 @@ def test_a_copy_made_before_the_first_look() -> None:
     fork.run_for(60 * SECOND_US)
     (found,) = part.select((Matcher("__name__", "=", "one"),), EPOCH_MS, EPOCH_MS + 60_000)
     assert [seconds(int(at)) for at in found.times] == [30, 60]
+
+
+def test_records_are_not_scraped() -> None:
+    of_it = {"record": "b", "expr": "sum(a)"}
+    world = World(between(0, 0), rule({"record": "a", "expr": "vector(1)"}, of_it)).until(60)
+    assert [(scraped, recorded) for _, scraped, recorded, _ in world.outside.kept] == [
+        ({}, {"a": 1.0, "b": 1.0})
+    ] * 2
+    # Nor is that a question, after which a copy would go on.
+    fork = world.twin.fork()
+    fork.run_for(60 * SECOND_US)
+    assert fork.loop.next_time() is None
+
+
+def test_a_copy_hears_of_changed_rules_and_says_nothing_of_them() -> None:
+    world = World(between(0, 0), rule({"record": "one", "expr": "vector(1)"})).until(30)
+    assert world.series("one", 30) == {"one": [(30, 1.0)]}
+    fork = world.twin.fork()
+    part = fork.component("prometheus")
+    assert isinstance(part, Rules)
+    fork.run_for(30 * SECOND_US)
+    fork.apply([rule({"record": "one", "expr": "vector(2)"}, {"record": "x", "expr": "sum("})])
+    fork.run_for(30 * SECOND_US)
+    (found,) = part.select((Matcher("__name__", "=", "one"),), EPOCH_MS, EPOCH_MS + 90_000)
+    assert (found.times.tolist()[-3:], found.values.tolist()[-3:]) == (
+        [EPOCH_MS + at for at in (30_000, 60_000, 90_000)],
+        [1.0, 1.0, 2.0],
+    )
+    assert [t.reason for t in fork.host.events.told() if t.about.gk == RULE] == []
+
+
+def test_a_rule_that_looks_further_back_than_any_before_finds_what_was_kept() -> None:
+    """An hour, forgotten hour by hour."""
+    count = {"record": "n", "expr": "count_over_time(heat[4h])"}
+    world = World(between(0, 0), rule(TWICE)).until(3 * 3600)
+    world.apply(rule(count))
+    # From two hours on, every 30 seconds until 3 h and the tick after it.
+    assert world.until(3 * 3600 + 30).outside.kept[-1][2] == {"n{room=a}": 122.0}

@@ -19,7 +19,7 @@ from fairway.cluster.changes import DELETED, Change
 from fairway.kube.objects import Obj
 from fairway.kube.timestamps import SECOND_US
 from fairway.twin.components import Host
-from fairway.twin.loop import CONTROLLERS
+from fairway.twin.loop import CONTROLLERS, NO_TIME
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -87,7 +87,7 @@ class Rules:
         self._is_served = is_served
         self._is_asked = False
         self._is_planned = False
-        self._ticked_us = -1
+        self._ticked_us = NO_TIME
         """When it looked last: one moment has one sample of a series."""
         self._watch: Watch | None = None
         self._names: dict[str, frozenset[str]] = {}
@@ -181,7 +181,7 @@ class Rules:
         """Series of records, and of alerts. From the first question on rules are evaluated as time goes on."""
         if not self._is_asked:
             self._is_asked = True
-            if self._watch is None or self.is_copy:
+            if self._watch is None:
                 self._look(self._watched())
             self._plan()
         elif not self._is_planned:

@@ -45,11 +45,12 @@ class Notifying:
         return any(dispatcher.is_waiting for dispatcher in self._dispatchers.values())
 
     def go_on(
-        self, fired: Sequence[Alert], firing: Sequence[Alert], at_ms: int
+        self, fired: Sequence[Alert], earlier: Sequence[Alert], at_ms: int
     ) -> dict[str, list[Notification]]:
-        """What each tells until then. `firing`: what one with a new configuration hears of."""
+        """What each tells until then. `earlier`: what fired before and still does, in the order of time: one with a
+        new configuration hears of it, too."""
         if self.is_stale:
-            self._configure(firing, at_ms)
+            self._configure(earlier, at_ms)
         found = {}
         for name, dispatcher in self._dispatchers.items():
             dispatcher.hear(fired)
@@ -61,7 +62,7 @@ class Notifying:
         for dispatcher in self._dispatchers.values():
             dispatcher.forget(before_ms)
 
-    def _configure(self, firing: Sequence[Alert], at_ms: int) -> None:
+    def _configure(self, earlier: Sequence[Alert], at_ms: int) -> None:
         self.is_stale = False
         store = self._host.store
         configs = list(store.objects(CONFIG))
@@ -78,7 +79,7 @@ class Notifying:
                 continue
             found = merged(obj, configs, namespaces, self._secret)
             said.update({key_of(one): why for one, why in found.rejected})
-            dispatcher, why = self._dispatcher(name, found, before.get(name), firing, at_ms)
+            dispatcher, why = self._dispatcher(name, found, before.get(name), earlier, at_ms)
             if why:
                 said[key] = why
             if dispatcher is not None:
@@ -89,7 +90,7 @@ class Notifying:
         self._said = said
 
     def _dispatcher(
-        self, name: str, found: Merged, before: Dispatcher | None, firing: Iterable[Alert], at_ms: int
+        self, name: str, found: Merged, before: Dispatcher | None, earlier: Iterable[Alert], at_ms: int
     ) -> tuple[Dispatcher | None, str]:
         """A new one for a configuration that is new; what is wrong with it."""
         if found.fault:
@@ -101,8 +102,7 @@ class Notifying:
         if before is not None and before.configuration == configuration:
             return before, ""
         dispatcher = Dispatcher(configuration, self.log, name)
-        heard = sorted(firing, key=lambda a: (a.fired_ms or 0, a.labels))
-        dispatcher.hear([a for a in heard if (a.fired_ms or 0) < at_ms], at_ms)
+        dispatcher.hear(earlier, at_ms)
         return dispatcher, ""
 
     def _secret(self, namespace: str, name: str) -> Mapping[str, str] | None:

@@ -43,7 +43,7 @@ class Watch:
         self._running: Running | None = None
         self._past: Past = {}
         self._names: list[str] = []
-        self._kept_ms = 0
+        self._kept_ms = _KEPT_MS
         self._last: set[Labels] = set()
         self._objects: dict[tuple[str, str], Key] = {}
         self._heard: dict[int, Alert] = {}
@@ -157,11 +157,10 @@ class Watch:
     def _notify(self, changed: Iterable[Alert], at_ms: int) -> None:
         fired = [a for a in changed if a.fired_ms == at_ms]
         self._heard.update((id(alert), alert) for alert in fired)
-        over = [i for i, a in self._heard.items() if a.ended_ms is not None and a.ended_ms < at_ms - _KEPT_MS]
-        for i in over:
+        for i in [i for i, a in self._heard.items() if a.ended_ms is not None and a.ended_ms <= at_ms]:
             del self._heard[i]
-        firing = [a for a in self._heard.values() if a.ended_ms is None or a.ended_ms > at_ms]
-        for alertmanager, notes in self.notifying.go_on(fired, firing, at_ms).items():
+        earlier = [a for a in self._heard.values() if a.fired_ms != at_ms]
+        for alertmanager, notes in self.notifying.go_on(fired, earlier, at_ms).items():
             if self._part.outside is not None:
                 self._part.outside.deliver(alertmanager, notes)
             else:
