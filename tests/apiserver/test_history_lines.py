@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from fairway.apiserver import history as histories
+from fairway.apiserver import historyfiles
 from fairway.apiserver.history import Entry, History, There, is_kept
 from fairway.cluster.changes import ADDED, DELETED, MODIFIED
 from fairway.cluster.store import Store
@@ -291,6 +292,54 @@ def test_the_oldest_files_go_where_all_are_too_long(tmp_path: Path) -> None:
     assert all([int(n) for n in s] == list(range(int(s[0]), int(s[-1]) + 1)) for s in seen)
     sizes = [f.stat().st_size for f in sorted((tmp_path / "history").iterdir())][:-1]
     assert sizes and all(1000 < size < 1300 for size in sizes)
+
+
+@pytest.mark.parametrize("beside", [0, 1])
+def test_no_more_of_the_oldest_files_go_than_must(tmp_path: Path, beside: int) -> None:
+    """Room is made for as much as the new file may become."""
+    alone = History(tmp_path / "alone", budget_bytes=1_600)
+    (tmp_path / "alone").mkdir()
+    alone.write([There(0, [])])
+    alone.close()
+    (first,) = (tmp_path / "alone" / "history").iterdir()
+    room = histories._limit(1_600, first.stat().st_size)
+    folder = tmp_path / "history"
+    folder.mkdir()
+    for number, size in ((1, 400), (2, 300), (3, 200)):
+        (folder / histories.file_name(number)).write_bytes(bytes(size))
+    history = History(tmp_path, budget_bytes=1_600)
+    (folder / histories.file_name(3)).write_bytes(bytes(1_600 - room - 700 + beside))
+    history.write([There(0, [])])
+    history.close()
+    left = [histories.number_of(path) for path in sorted(folder.iterdir())]
+    assert left == ([2, 3, 4] if beside else [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("failed", [OSError(28, "No space left on device"), ValueError("odd")])
+def test_why_a_history_is_kept_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, failed: Exception
+) -> None:
+    def write(_file: int, _data: bytes) -> int:
+        raise failed
+
+    history = History(tmp_path)
+    monkeypatch.setattr(os, "write", write)
+    with caplog.at_level(logging.ERROR, "fairway.apiserver"):
+        history.write([There(0, [])])
+    why = "No space left on device" if isinstance(failed, OSError) else "ValueError: odd"
+    folder = tmp_path / "history"
+    assert [r.getMessage() for r in caplog.records] == [
+        f"{folder}: the cluster's history is not kept any more: {why}"
+    ]
+
+
+def test_a_file_that_goes_while_they_are_read_is_passed_over(tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        (tmp_path / histories.file_name(number)).write_bytes(bytes((number,)))
+    coming = historyfiles.contents(tmp_path)
+    assert next(coming) == (histories.file_name(1), b"\x01")
+    (tmp_path / histories.file_name(2)).unlink()
+    assert list(coming) == [(histories.file_name(3), b"\x03")]
 
 
 def test_after_a_full_file_all_that_is_there_is_told_once(tmp_path: Path) -> None:

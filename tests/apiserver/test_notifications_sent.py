@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -197,3 +198,38 @@ def test_what_waits_has_an_end(
     ]
     box.stop()
     assert box._waiting.get_nowait() is None
+
+
+def test_a_file_that_somebody_took_away_is_gone_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(notified, "MOST_FILES", 2)
+    box = Sent(tmp_path, ())
+    box.deliver("a/b", [note(), note()])
+    (tmp_path / "a_b/hook/00000001-webhook.json").unlink()
+    with caplog.at_level(logging.WARNING):
+        box.deliver("a/b", [note(), note()])
+    assert [name[-20:] for name in there(tmp_path)] == [
+        "00000003-webhook.json"[-20:],
+        "00000004-webhook.json"[-20:],
+    ]
+    assert caplog.records == []
+
+
+def test_a_call_that_fails_is_told_by_its_host_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever fails: nobody listens, or what listens speaks no HTTP; and the next one is sent all the same."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    box = Sent(tmp_path, ("127.0.0.1",))
+    with caplog.at_level(logging.WARNING):
+        for path in ("secret", "again"):
+            box.deliver("a/b", [note(url=f"http://user:word@127.0.0.1:{port}/{path}?token=secret")])
+        box.stop()
+        assert box._thread is not None
+        box._thread.join(20)
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 2 and all(s.startswith(f"127.0.0.1:{port}: not delivered: ") for s in said)
+    assert not any("secret" in s or "word" in s for s in said)
+    assert box._waiting.maxsize == 1_000

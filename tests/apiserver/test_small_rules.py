@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fairway.apiserver import nodettl
+from fairway.apiserver.components import latency_of
 from fairway.apiserver.conditions import condition_of
 from fairway.apiserver.controlplanepods import ControlPlanePods
 from fairway.apiserver.events import KubeEvents, StoredEvents
@@ -16,13 +18,16 @@ from fairway.apiserver.nodeleases import NodeLeases
 from fairway.apiserver.nodettl import ANNOTATION, NodeTtl
 from fairway.apiserver.requestmeter import RequestMeter
 from fairway.apiserver.requests import parse
+from fairway.apiserver.statuses import StatusError, warning_headers
+from fairway.apiserver.verbs.reading import parse_version
 from fairway.apiserver.wire.messages import Request
 from fairway.cluster.changes import DELETED, Change
 from fairway.cluster.store import Store
 from fairway.errors import UserError
 from fairway.kube.objects import Key, Obj
 from fairway.scenario.entering import enter
-from fairway.twin.latency import latency_named
+from fairway.twin.distributions import Distribution
+from fairway.twin.latency import DEFAULT, latency_named
 from fairway.twin.twin import Twin
 
 # When is it as we wait for?
@@ -283,3 +288,56 @@ def test_a_fork_writes_its_events_nowhere() -> None:
     served.ttl_us, served.limit = 7, 3
     fork = served.fork()
     assert type(fork) is KubeEvents and (fork.ttl_us, fork.limit) == (7, 3)
+
+
+# Headers of warnings, numbers of versions, latencies of a served cluster
+
+
+@pytest.mark.parametrize(
+    ("lengths", "want"),
+    [
+        ([4096], [4096]),
+        ([4096, 0], [4096]),
+        ([4097], [256]),
+        ([4096, 1], [256, 1]),
+        ([257] * 16 + [1], [256] * 16),
+        ([257] * 15 + [256, 1], [256] * 16),
+        ([257] * 15 + [255, 1, 1], [256] * 15 + [255, 1]),
+        ([1, 5000, 2, 3], [1, 256, 2, 3]),
+    ],
+)
+def test_how_much_is_warned_of(lengths: list[int], want: list[int]) -> None:
+    """All of it up to 4096 characters; else 256 of each, while there is room for another."""
+    texts = [f"{chr(97 + i)}" * length for i, length in enumerate(lengths)]
+    told = warning_headers(texts)
+    assert [name for name, _ in told] == ["Warning"] * len(want)
+    assert [len(value) - len('299 - ""') for _, value in told] == want
+    assert all(value.startswith(f'299 - "{text[:1]}') for (_, value), text in zip(told, texts, strict=False))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("99999999999999999999", "value out of range"),
+        ("-1", "invalid syntax"),
+        ("+1", "invalid syntax"),
+        ("1.5", "invalid syntax"),
+        ("²", "invalid syntax"),
+        ("x", "invalid syntax"),
+    ],
+)
+def test_versions_that_are_no_number(text: str, why: str) -> None:
+    """In the words of strconv.ParseUint, which takes no sign."""
+    with pytest.raises(StatusError) as caught:
+        parse_version(text)
+    said = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": {why}'
+    assert (caught.value.code, caught.value.message) == (500, said)
+    assert parse_version("0") == 0 and parse_version("17") == 17
+
+
+def test_images_of_a_served_cluster_are_cached_nearby() -> None:
+    found = latency_of("served")
+    assert found.image_pull == Distribution("uniform", 100_000, 400_000)
+    assert found.image_check == Distribution("uniform", 50_000, 100_000)
+    assert replace(found, image_pull=DEFAULT.image_pull, image_check=DEFAULT.image_check) == DEFAULT
+    assert latency_of("zero") == latency_named("zero")

@@ -228,6 +228,56 @@ def test_requests_sent_ahead_wait_in_order_and_are_limited(client: Client) -> No
     assert client.transport.said[1] == "resume"
 
 
+def test_what_was_sent_ahead_is_not_done_for_whoever_left(client: Client) -> None:
+    client.answers["/w"] = Response(201, b"w", durable=1)
+    client.send(get("/w"), get("/next"))
+    client.waiting[0][1]()
+    client.transport.close()
+    client.go_on()
+    assert [r.path for r in client.asked] == ["/w"]
+
+
+class Endless:
+    """An answer that goes on."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def start(self, _connection: Any) -> None:
+        self.said.append("start")
+
+    def stop(self) -> None:
+        self.said.append("stop")
+
+
+@pytest.mark.parametrize("has_left", [True, False])
+def test_an_answer_that_goes_on_may_come_later(
+    client: Client, monkeypatch: pytest.MonkeyPatch, has_left: bool
+) -> None:
+    """As an exec that a webhook was asked about first."""
+    tasks: list[Any] = []
+
+    def ensure_future(coming: Any) -> Any:
+        tasks.append(coming)
+        return type("Task", (), {"cancel": lambda _: None})()
+
+    monkeypatch.setattr(asyncio, "ensure_future", ensure_future)
+    stream = Endless()
+
+    async def later() -> Any:
+        return stream
+
+    client.answers["/exec"] = later()
+    client.send(get("/exec"))
+    assert stream.said == [] and client.counted == []
+    if has_left:
+        client.transport.close()
+    with pytest.raises(StopIteration):
+        tasks[0].send(None)
+    assert stream.said == ([] if has_left else ["start"])
+    assert client.counted == ([] if has_left else [("/exec", "began", 0)])
+
+
 def test_an_answer_that_comes_later(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     class Task:
         def __init__(self, coming: Any) -> None:

@@ -49,7 +49,7 @@ def check_stored(obj: Obj, json_bytes: int, resource: Resource, key: Key, *, is_
     if json_bytes <= SURE_BYTES:
         return
     parts, around = (_CREATE_PARTS, _CREATE_BYTES) if is_new else (_UPDATE_PARTS, _UPDATE_BYTES)
-    size = _stored_bytes(obj, json_bytes, resource) + parts * len(_path(key, resource)) + around
+    size = _stored_bytes(obj, json_bytes) + parts * len(_path(key, resource)) + around
     if size > MAX_MESSAGE_BYTES:
         said = f"trying to send message larger than max ({size} vs. {MAX_MESSAGE_BYTES})"
         raise TooLarge(f"rpc error: code = ResourceExhausted desc = {said}")
@@ -77,14 +77,14 @@ def without_managed_fields(obj: Obj) -> Obj:
     return {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k != "managedFields"}}
 
 
-def _stored_bytes(obj: Obj, json_bytes: int, resource: Resource) -> int:
+def _stored_bytes(obj: Obj, json_bytes: int) -> int:
     """Custom objects are kept as JSON, the others as protobuf; none with its version."""
     from fairway.apiserver.protobuf.numbers import fields_of, message_of
     from fairway.apiserver.protobuf.sizing import size_of
     from fairway.kube.schema.node import schema_for
 
     version = str((obj.get("metadata") or {}).get("resourceVersion") or "")
-    schema = schema_for(obj["apiVersion"], obj["kind"]) if resource.has_strategic_merge else None
+    schema = schema_for(obj["apiVersion"], obj["kind"])
     if schema is None or not fields_of(message_of(schema.go_type)):
         return json_bytes + _NEWLINE - (_VERSION_BYTES + len(version) if version else 0)
     return size_of(obj, schema) - len(version)

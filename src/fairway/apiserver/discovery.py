@@ -22,7 +22,7 @@ class Discovery:
         self._resources = resources
         self.address = address
         self._cache: dict[tuple[str, str], Response] = {}
-        self._generation = -1
+        self._generation: int | None = None
 
     def answer(self, request: Request) -> Response:
         """Raises: StatusError (404)."""

@@ -12,15 +12,17 @@ from hypothesis import strategies as st
 from fairway.apiserver.patching.applying import apply
 from fairway.apiserver.patching.fieldset import (
     difference,
+    element_key,
+    element_value,
     intersection,
     members,
     path_text,
     recursive_difference,
     union,
 )
-from fairway.apiserver.patching.managed import manager_of
+from fairway.apiserver.patching.managed import are_readable, manager_of, managers_of, without
 from fairway.apiserver.patching.tracking import Writer, track_update
-from fairway.apiserver.patching.walk import compare, fields_of
+from fairway.apiserver.patching.walk import compare, fields_of, merge, remove, with_parents
 from fairway.apiserver.statuses import StatusError
 from fairway.kube.schema.node import Schema, schema_for
 from fairway.kube.schema.structural import custom_schema
@@ -389,6 +391,41 @@ def test_kubectl_takes_over_from_its_client_side_apply() -> None:
         apply(live, _config(a="2"), _CI, _at(1), _CM)
 
 
+@pytest.mark.parametrize("annotation", ["", "{", "[]", '"text"', "7", "{}"])
+def test_a_last_applied_configuration_that_is_none_excuses_nothing(annotation: str) -> None:
+    created = _stored(_config(a="1"))
+    created["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": annotation}
+    live = track_update(None, created, Writer("kubectl-client-side-apply", "v1"), _at(0), _CM)
+    with pytest.raises(StatusError) as caught:
+        apply(live, _config(a="2"), Writer("kubectl", "v1"), _at(1), _CM)
+    assert caught.value.message.endswith('conflict with "kubectl-client-side-apply" using v1: .data.a')
+
+
+def test_what_others_changed_beyond_the_last_applied_configuration_conflicts() -> None:
+    annotation = '{"data":{"a":"1"}}'
+    created = _stored(_config(a="1", b="1"))
+    created["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": annotation}
+    live = track_update(None, created, Writer("x", "v1"), _at(0), _CM)
+    with pytest.raises(StatusError) as caught:
+        apply(live, _config(a="2", b="2"), Writer("kubectl", "v1"), _at(1), _CM)
+    assert caught.value.message == 'Apply failed with 1 conflict: conflict with "x" using v1: .data.b'
+
+
+def test_a_conflict_names_the_subresource_through_which_it_was_written() -> None:
+    """As where an autoscaler scaled what somebody applies."""
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "t"}}
+    made = track_update(
+        None, _stored({**body, "spec": {"paused": True}}), Writer("c", "apps/v1"), _at(0), _DEPLOYMENT
+    )
+    scaler = Writer("hpa", "apps/v1", subresource="scale")
+    live = track_update(made, {**made, "spec": {"paused": True, "replicas": 3}}, scaler, _at(1), _DEPLOYMENT)
+    with pytest.raises(StatusError) as caught:
+        apply(live, {**body, "spec": {"replicas": 1}}, Writer("ci", "apps/v1"), _at(2), _DEPLOYMENT)
+    assert caught.value.message == (
+        'Apply failed with 1 conflict: conflict with "hpa" with subresource "scale" using apps/v1: .spec.replicas'
+    )
+
+
 APPLY_REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
     "managed fields": (
         {"metadata": {"name": "cfg", "managedFields": [{"manager": "m"}]}},
@@ -560,3 +597,121 @@ def test_nothing_and_something_empty_are_told_apart(kind: str) -> None:
         assert (found.added, found.modified, found.removed) == ({}, whole, {})
     same = compare(at(empty), at(empty), _CM)
     assert (same.added, same.modified, same.removed) == ({}, {}, {})
+
+
+# Pieces of sets and objects
+
+
+SELECTOR = {"matchLabels": {"a": "1"}}
+
+
+def test_what_is_atomic_is_one_field() -> None:
+    """A Deployment's selector is replaced as a whole; its template's labels are not."""
+    applied = {"spec": {"selector": SELECTOR, "template": {"metadata": {"labels": {"a": "1"}}}}}
+    assert fields_of(applied, _DEPLOYMENT) == {
+        "f:spec": {"f:selector": {}, "f:template": {"f:metadata": {"f:labels": {"f:a": {}}}}}
+    }
+    labels = {"metadata": {"labels": {"b": "2"}}}
+    live = {"spec": {"selector": {"matchLabels": {"b": "2"}}, "template": labels}}
+    both = {"metadata": {"labels": {"b": "2", "a": "1"}}}
+    assert merge(live, applied, _DEPLOYMENT) == {"spec": {"selector": SELECTOR, "template": both}}
+    found = compare(live, {"spec": {"selector": SELECTOR, "template": labels}}, _DEPLOYMENT)
+    assert (found.added, found.modified, found.removed) == ({}, {"f:spec": {"f:selector": {}}}, {})
+
+
+def test_lists_without_keys_change_as_a_whole() -> None:
+    container = _POD.properties["spec"].properties["containers"].items
+    found = compare({"args": ["a", "b"]}, {"args": ["a", "c"]}, container)
+    assert (found.added, found.modified, found.removed) == ({}, {"f:args": {}}, {})
+    found = compare({"args": ["a"]}, {"args": ["a"]}, container)
+    assert (found.added, found.modified, found.removed) == ({}, {}, {})
+    assert merge({"args": ["a", "b"]}, {"args": ["c"]}, container) == {"args": ["c"]}
+    found = compare({"x": ["a"]}, {"x": ["b"]}, None)
+    assert (found.added, found.modified, found.removed) == ({}, {"f:x": {}}, {})
+
+
+def test_parts_of_items_are_removed() -> None:
+    """And an item, a list or a struct with them that has nothing left; what is no list or struct stays."""
+    one, two = {"name": "a", "image": "i", "tty": True}, {"name": "b", "image": "j"}
+    pod = {"spec": {"nodeName": "n", "containers": [one, two]}}
+    of_one = {"f:spec": {"f:containers": {'k:{"name":"a"}': {"f:image": {}, "f:tty": {}}}}}
+    assert remove(pod, of_one, _POD) == {"spec": {"nodeName": "n", "containers": [{"name": "a"}, two]}}
+    whole = {"f:spec": {"f:containers": {'k:{"name":"b"}': {".": {}, "f:image": {}}}}}
+    assert remove(pod, whole, _POD) == {"spec": {"nodeName": "n", "containers": [one]}}
+    assert remove(pod, {"f:spec": {"f:nodeName": {"f:x": {}}}}, _POD) == pod
+    assert remove({"x": [1]}, {"f:x": {"v:1": {}}}, None) == {"x": [1]}
+
+
+def test_which_fields_above_a_member_become_members() -> None:
+    """Structs' fields do; items and entries of maps do not."""
+    image = {"f:containers": {'k:{"name":"c"}': {"f:image": {}}}}
+    assert with_parents({"f:spec": image, "f:metadata": {"f:labels": {"f:a": {}}}}, _POD) == {
+        "f:spec": {".": {}, "f:containers": {".": {}, 'k:{"name":"c"}': {"f:image": {}}}},
+        "f:metadata": {".": {}, "f:labels": {".": {}, "f:a": {}}},
+    }
+    assert with_parents({"f:x": {"f:y": {}}}, None) == {"f:x": {"f:y": {}}}
+    assert with_parents({"f:data": {".": {}, "f:a": {}}}, _CM) == {"f:data": {".": {}, "f:a": {}}}
+
+
+def test_letters_of_any_language_stand_as_they_are() -> None:
+    assert element_key({"name": "é", "a": 1}) == 'k:{"a":1,"name":"é"}'
+    assert element_value({"b": "ü", "a": None}) == 'v:{"a":null,"b":"ü"}'
+    assert element_value("é") == 'v:"é"'
+
+
+ENTRY = {
+    "manager": "m",
+    "operation": "Update",
+    "apiVersion": "v1",
+    "fieldsType": "FieldsV1",
+    "fieldsV1": {"f:a": {}},
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "readable"),
+    [
+        ({}, True),
+        ({"operation": "Apply"}, True),
+        ({"manager": None}, True),
+        ({"operation": "Patch"}, False),
+        ({"operation": None}, False),
+        ({"apiVersion": ""}, False),
+        ({"apiVersion": None}, False),
+        ({"fieldsType": "FieldsV2"}, False),
+        ({"fieldsType": None}, False),
+        ({"fieldsV1": None}, False),
+        ({"fieldsV1": {"a": {}}}, False),
+    ],
+)
+def test_entries_that_can_be_read(change: dict[str, Any], readable: bool) -> None:
+    entry = {k: v for k, v in {**ENTRY, **change}.items() if v is not None}
+    assert are_readable([entry]) is readable
+    assert are_readable([ENTRY, entry]) is readable
+    assert are_readable([]) and not are_readable(["text"])
+
+
+def test_entries_of_one_manager_are_one() -> None:
+    entries: list[dict[str, Any]] = [
+        ENTRY,
+        {**ENTRY, "fieldsV1": {"f:b": {}}, "time": "2026-08-01T08:00:00Z"},
+        {**ENTRY, "subresource": "status"},
+        {**ENTRY, "operation": "Patch"},
+        {**ENTRY, "fieldsV1": "text"},
+        {k: v for k, v in ENTRY.items() if k != "fieldsV1"},
+    ]
+    found = managers_of({"metadata": {"managedFields": entries}})
+    assert [(i.manager, i.operation, i.api_version, i.subresource) for i in found] == [
+        ("m", "Update", "v1", ""),
+        ("m", "Update", "v1", "status"),
+    ]
+    first, second = found.values()
+    assert (first.fields, first.time) == ({"f:a": {}, "f:b": {}}, "2026-08-01T08:00:00Z")
+    assert (second.fields, second.time) == ({"f:a": {}}, "")
+
+
+def test_whole_fields_are_ignored() -> None:
+    fields = {"f:spec": {"f:a": {}}, "f:status": {"f:b": {"f:c": {}}}}
+    assert without(fields, ("status",)) == {"f:spec": {"f:a": {}}}
+    assert without(fields, ("status", "spec")) == {}
+    assert without(fields, ("metadata",)) == fields and without(fields, ()) == fields

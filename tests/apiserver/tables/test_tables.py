@@ -441,18 +441,24 @@ def test_printer_columns() -> None:
         {"name": "On", "type": "boolean", "jsonPath": ".spec.on"},
         {"name": "Spec", "type": "string", "jsonPath": ".spec.map"},
         {"name": "None", "type": "string", "jsonPath": ".spec.none"},
+        {"name": "Off", "type": "boolean", "jsonPath": ".spec.off"},
+        {"name": "Share", "type": "number", "jsonPath": ".spec.share"},
+        {"name": "Deep", "type": "string", "jsonPath": ".spec.on[*]"},
     ]
     obj = _obj(
-        spec={"size": 3.0, "on": "yes", "map": {"a": 1}},
+        spec={"off": False, "share": 2, "size": 3.0, "on": "yes", "map": {"a": 1}},
         status={
             "phase": "Up",
             "conditions": [{"type": "Other", "status": "?"}, {"type": "Ready", "status": "True"}],
         },
     )
-    want = ["x", "Up", 3, "5s", "True", None, '{"a":1}', None]
+    want = ["x", "Up", 3, "5s", "True", None, '{"a":1}', None, False, 2.0, None]
     assert _cells("Widget.example.com", obj, columns=columns) == want
     shown = column_definitions("Widget.example.com", columns)
-    assert [c["name"] for c in shown] == ["Name", "Phase", "Size", "Since", "Ready", "On", "Spec", "None"]
+    assert [c["name"] for c in shown] == [
+        "Name",
+        *(str(column["name"]) for column in columns),
+    ]
     assert shown[1]["description"] == "Custom resource definition column (in JSONPath format): .status.phase"
     assert _cells("Widget.example.com", obj, columns=[]) == ["x", "5s"]
 

@@ -34,7 +34,7 @@ class Documents:
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
-        self._generation = -1
+        self._generation: int | None = None
         self._groups: dict[str, list[Resource]] = {}
         self._hashes: dict[str, str] = {}
         self._built: dict[str, Document] = {}

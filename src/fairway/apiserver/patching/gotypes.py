@@ -121,6 +121,6 @@ def _find(schema: Schema) -> dict[str, Any]:
     fields.update(dict.fromkeys(_TEXTS.get(name, "").split(), ""))
     for left_out in _NOT_IN.get((name, package.rpartition(".")[2]), ()):
         del fields[left_out]
-    if "apiVersion" in schema.properties and "metadata" in schema.properties:
+    if "metadata" in schema.properties:
         fields.update(dict.fromkeys(_OF_OBJECTS, _EMPTY))
     return {field: value for field, value in fields.items() if field in schema.properties}

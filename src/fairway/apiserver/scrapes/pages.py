@@ -64,9 +64,8 @@ class Exporters:
 
         if self._gpus is None:
             self._gpus = GpuPages(self._api.store, self._broken)
-        chosen = self._counters(pod)
         try:
-            counters = parse_counters(chosen) if chosen else ()
+            counters = parse_counters(self._counters(pod))
         except CountersError:
             # An exporter with such a file does not start.
             return ()

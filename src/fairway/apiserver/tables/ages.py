@@ -15,12 +15,12 @@ INVALID = "<invalid>"
 
 def human_duration(duration_us: int) -> str:
     """Two or three significant figures of a duration."""
-    # Go truncates towards zero: half a second in the future is zero seconds.
-    seconds = duration_us // SECOND_US if duration_us >= 0 else -(-duration_us // SECOND_US)
-    if seconds < -1:
+    # Go truncates towards zero: a second and a half in the future are one, which is none yet.
+    if duration_us <= -2 * SECOND_US:
         return INVALID
+    seconds = max(duration_us, 0) // SECOND_US
     if seconds < 120:
-        return f"{max(seconds, 0)}s"
+        return f"{seconds}s"
     minutes = seconds // 60
     if minutes < 10:
         return _two(minutes, "m", seconds % 60, "s")

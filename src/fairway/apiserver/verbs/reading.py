@@ -135,9 +135,8 @@ def parse_version(text: str) -> int:
 
 
 def _complaint(text: str) -> str:
-    """What strconv says of a text that is no number it can hold."""
-    digits = text.lstrip("+-")
-    return "value out of range" if digits.isascii() and digits.isdigit() else "invalid syntax"
+    """What strconv says of a text that is no number it can hold. ParseUint takes no sign."""
+    return "value out of range" if text.isascii() and text.isdigit() else "invalid syntax"
 
 
 def too_large(version: int, current: int) -> StatusError:
