@@ -184,7 +184,7 @@ def check_object(ask: Ask, obj: Obj, old: Obj | None, already: Sequence[Problem]
         said = "strict decoding error: " + ", ".join(str(p) for p in unreadable)
         raise cannot_be_handled(ask.resource.kind, ask.resource.version, said)
     if problems:
-        meta = obj.get("metadata") or {}
+        meta = obj["metadata"]
         raise invalid(ask.resource.kind, meta.get("name") or meta.get("generateName") or "", problems)
 
 

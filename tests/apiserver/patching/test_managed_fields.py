@@ -291,6 +291,11 @@ def test_several_conflicts() -> None:
     )
 
 
+def test_what_owns_nothing_is_created_all_the_same() -> None:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cfg", "namespace": "t"}}
+    assert apply(None, body, _CI, _at(1), _CM) == body
+
+
 def test_force_takes_over() -> None:
     forced = apply(_patched(), _config(a="9"), _CI, _at(9), _CM, force=True)
     assert forced["data"] == {"a": "9", "b": "2"}

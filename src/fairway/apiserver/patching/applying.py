@@ -94,7 +94,8 @@ def apply(
             raise _conflict(found)
     others = {identity: held for identity, held in managers.items() if identity != own}
     managers = released(others, changed)
-    is_same = not (changed.added or changed.modified or changed.removed)
+    # What is removed was applied before, and is not wanted any more.
+    is_same = not (changed.added or changed.modified)
     if wanted:
         keeps_time = is_same and last is not None and last.fields == wanted
         managers[own] = Held(wanted, last.time if keeps_time and last is not None else second(now_us))

@@ -116,11 +116,8 @@ def released(managers: Managers, changed: Comparison) -> Managers:
     taken = union(changed.added, changed.modified)
     out: Managers = {}
     for identity, held in managers.items():
-        fields = held.fields
-        if taken:
-            fields = difference(fields, intersection(fields, taken))
-        if changed.removed:
-            fields = difference(fields, changed.removed)
+        fields = difference(held.fields, intersection(held.fields, taken))
+        fields = difference(fields, changed.removed)
         if fields:
             out[identity] = Held(fields, held.time)
     return out

@@ -27,7 +27,7 @@ from fairway.apiserver.statuses import (
     unsupported_media_type,
 )
 from fairway.apiserver.strategies import prepared
-from fairway.cluster.errors import already_exists, conflict, forbidden, modified_meanwhile
+from fairway.cluster.errors import conflict, forbidden, modified_meanwhile
 from fairway.cluster.metadata import generated_name, uid_for
 from fairway.kube.defaults import generate_job_selector
 from fairway.kube.objects import Obj
@@ -83,14 +83,11 @@ def _placed(ask: Ask, obj: Obj) -> Obj:
     if not ask.resource.kind.namespaced:
         return door.merged_metadata(obj, namespace=None)
     given, asked = meta.get("namespace") or "", ask.info.namespace
-    if given and asked and given != asked:
+    if given and given != asked:
         raise bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
-    namespace = asked or given
-    if not namespace:
-        raise bad_request("an empty namespace may not be set during creation")
-    return obj if given == namespace else door.merged_metadata(obj, namespace=namespace)
+    return obj if given else door.merged_metadata(obj, namespace=asked)
 
 
 def _created(api: Api, ask: Ask, obj: Obj) -> Step:
@@ -115,9 +112,6 @@ def _created(api: Api, ask: Ask, obj: Obj) -> Step:
     door.check_object(ask, _as_stored(api, ask, obj), None, devices.new_problems(api, ask, obj))
     if ask.resource.gk == signingrequests.KIND and (why := signingrequests.restriction(obj)):
         raise forbidden(ask.key._replace(name=obj["metadata"]["name"]), why)
-    key = ask.key._replace(name=obj["metadata"].get("name", ""))
-    if api.store.get(key) is not None:
-        raise already_exists(key)
     request = door.admission_request(ask, CREATE, obj, None, "CreateOptions")
     admitted = yield from door.validated(api, ask, request)
     assert admitted.obj is not None
