@@ -50,3 +50,15 @@ def test_only_known_kinds_without_an_actor_are_idle(gk: str) -> None:
     store.create({"apiVersion": f"{group}/{version}" if group else version, "kind": kind, "metadata": meta})
     want = [gk] if gk in IDLE or gk.startswith("NetworkPolicy") else []
     assert idle_kinds(store, standard_components()) == want
+
+
+def test_idle_kinds_are_in_order() -> None:
+    store, kinds = Store(), [*IDLE, "NetworkPolicy.networking.k8s.io", "RayService.ray.io", "Runtime.x.y"]
+    kinds += [f"{kind}.kueue.x-k8s.io" for kind in ("Workload", "Topology", "Cohort", "LocalQueue")]
+    for gk in reversed(kinds):
+        kind, _, group = gk.partition(".")
+        if store.count(gk) == 0:
+            made = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": "x", "namespace": "d"}}
+            store.create(made)
+    found = idle_kinds(store, [])
+    assert found == sorted(set(found)) and len(found) >= 7

@@ -173,6 +173,14 @@ def test_a_run_that_is_told_to_end_is_over_at_once() -> None:
     )
 
 
+def test_a_run_that_is_to_end_before_it_begins_measures_nothing() -> None:
+    world = World(load=LOAD, objects=[run(metric(), terminate=True)], nodes=0)
+    world.run(300)
+    found = status(world)
+    assert (found["phase"], found.get("metricResults") or []) == ("Successful", [])
+    assert [reason for _, reason, _ in said(world)] == ["AnalysisRunSuccessful"]
+
+
 def test_one_that_is_deleted_is_measured_no_more_and_a_copy_goes_on_alone() -> None:
     world = World(load=LOAD, objects=[run(metric())], nodes=0)
     world.run(50)

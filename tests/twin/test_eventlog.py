@@ -34,6 +34,8 @@ def test_a_fork_goes_on_by_itself() -> None:
     fill(b, 10, 10)
     assert a.digest() == b.digest()
     assert [r.name for r in b.records()] == ["p15", "p16", "p17", "p18", "p19"]
+    b.flush()
+    assert len(a) == len(b) == 20
 
 
 def test_repeated_events_are_counted() -> None:

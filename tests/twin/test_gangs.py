@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from fairway.kube.objects import Key
 from fairway.kube.timestamps import HOUR_US, MINUTE_US, SECOND_US
 from fairway.scheduling.coscheduling import CoschedulingArgs
+from fairway.scheduling.profile import DEFAULT_PROFILE
+from fairway.twin.gangs import Gangs
 from fairway.twin.twin import EPOCH_US, Twin
 
 
@@ -205,6 +208,30 @@ def test_pod_groups_of_coscheduling_say_how_far_they_are() -> None:
     assert twin.store.require(key)["status"] == {"phase": "Running", "running": 2}
     twin.run_for(HOUR_US)
     assert twin.store.require(key)["status"] == {"phase": "Finished", "succeeded": 2}
+
+
+def test_a_native_pod_group_keeps_what_else_its_status_says() -> None:
+    twin = cluster("GangScheduling", 1)
+    (made,) = group("GangScheduling", "g", 2)
+    key = Key("PodGroup.scheduling.k8s.io", "default", "g")
+    twin.apply([made])
+    other = {"type": "Other", "status": "True", "reason": "X", "message": ""}
+    twin.store.set_status(key, {"conditions": [other], "more": {"a": 1}})
+    twin.apply([member("GangScheduling", "g", i, gpu=1) for i in range(2)])
+    twin.run_for(MINUTE_US)
+    status = twin.store.require(key)["status"]
+    assert status["more"] == {"a": 1}
+    assert [(c["type"], c["status"]) for c in status["conditions"]] == [
+        ("Other", "True"),
+        ("PodGroupScheduled", "True"),
+    ]
+
+
+def test_one_profile_of_several_is_enough_to_look_after_gangs() -> None:
+    plain, gangs = DEFAULT_PROFILE, replace(DEFAULT_PROFILE, permits=frozenset({"Coscheduling"}))
+    assert [Gangs.wanted({"a": a, "b": b}) for a in (plain, gangs) for b in (plain, gangs)] == [
+        *(False, True, True, True)
+    ]
 
 
 @st.composite

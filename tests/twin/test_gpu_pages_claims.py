@@ -95,6 +95,14 @@ def test_the_device_of_a_claim_is_its_pods(
     assert holders(store_with(pod("p", "c"), claim("c", device, "p", **more))) == sorted(want)
 
 
+def test_of_a_claim_of_several_drivers_the_gpus_are_held() -> None:
+    """Whichever comes first."""
+    one = claim("c", "gpu-0", "p")
+    results = one["status"]["allocation"]["devices"]["results"]
+    results.insert(0, {**results[0], "driver": "nic.example.com"})
+    assert ("0", "", "p", "c") in holders(store_with(pod("p", "c"), one))
+
+
 def test_the_exporters_labels_of_a_claim() -> None:
     store = store_with(pod("p", "c"), claim("c", "gpu-0", "p"))
     block = next(iter(GpuPages(store).blocks("n1")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 
@@ -17,6 +18,59 @@ def test_zero_takes_no_time_and_keeps_the_deadlines() -> None:
     zero = latency_named("zero")
     assert zero.image_pull.is_zero and zero.watch.is_zero and zero.controller_qps == 0
     assert zero.node_monitor_grace_period_us == DEFAULT.node_monitor_grace_period_us == 50 * SECOND_US
+
+
+# As upstream's flags and defaults have them, and the estimates beside them: what is no text is in seconds.
+SAID: dict[str, str | float] = {
+    "api_write": "5ms",
+    "watch": "5ms",
+    "scheduler_cycle": "1.3ms",
+    "kueue_cycle": "5ms",
+    "controller_reconcile": "10ms",
+    "kubelet_sync": "50ms",
+    "sandbox_start": "uniform(400ms, 1s)",
+    "image_pull": "lognormal(20s, 0.8)",
+    "image_check": "300ms",
+    "volume_provision": "uniform(2s, 5s)",
+    "container_start": "uniform(200ms, 500ms)",
+    "container_relist": "uniform(0s, 1s)",
+    "pod_teardown": "300ms",
+    "lease_renew_interval_us": 10,
+    "node_monitor_period_us": 5,
+    "node_monitor_grace_period_us": 50,
+    "node_startup_grace_period_us": 60,
+    "default_toleration_us": 300,
+    "pod_gc_period_us": 20,
+    "pod_gc_quarantine_us": 40,
+    "container_backoff_us": 10,
+    "container_backoff_max_us": 300,
+}
+COUNTS = {
+    "node_eviction_rate_milli": 100,
+    "secondary_node_eviction_rate_milli": 10,
+    "large_cluster_size_threshold": 50,
+    "unhealthy_zone_threshold_milli": 550,
+    "terminated_pod_gc_threshold": 12_500,
+}
+RATES = {
+    "controller_qps": 20,
+    "controller_burst": 30,
+    "scheduler_qps": 50,
+    "scheduler_burst": 100,
+    "kueue_qps": 300,
+    "kueue_burst": 500,
+}
+
+
+def test_what_holds_where_nobody_says_anything() -> None:
+    deadlines = {name: round(s * SECOND_US) for name, s in SAID.items() if not isinstance(s, str)}
+    takes_time = {name: parse_distribution(text) for name, text in SAID.items() if isinstance(text, str)}
+    assert asdict(DEFAULT).keys() == {*SAID, *COUNTS, *RATES}
+    assert {f: getattr(DEFAULT, f) for f in asdict(DEFAULT)} == deadlines | takes_time | COUNTS | RATES
+    nothing = dict.fromkeys(takes_time, parse_distribution("0s"))
+    assert {f: getattr(NONE, f) for f in asdict(NONE)} == deadlines | nothing | COUNTS | dict.fromkeys(
+        RATES, 0
+    )
 
 
 def test_a_file_says_what_differs(tmp_path: Path) -> None:

@@ -70,6 +70,26 @@ def test_a_refusal_has_the_servers_words() -> None:
     assert (answer.code, answer.plugin) == (403, "vjob.kb.io")
 
 
+def test_what_kueues_definitions_do_not_know() -> None:
+    """A version that is none; a field that is none, where somebody asks for strictness."""
+    answer = enter({**cluster_queue(), "apiVersion": "kueue.x-k8s.io/v9"})
+    assert isinstance(answer, Denied)
+    assert (answer.code, answer.message) == (
+        404,
+        'no matches for kind "ClusterQueue" in version "kueue.x-k8s.io/v9"',
+    )
+    odd = cluster_queue(fieldOfNone=1)
+    answer = world().door.enter(odd, strict=True)
+    assert isinstance(answer, Denied)
+    assert (answer.code, answer.message) == (
+        400,
+        'ClusterQueue in version "v1beta1" cannot be handled as a ClusterQueue: strict decoding error: '
+        'unknown field "spec.fieldOfNone"',
+    )
+    lax = world().door.enter(odd, strict=False)
+    assert isinstance(lax, Admitted)
+
+
 def test_objects_are_stored_in_the_version_kueue_stores() -> None:
     stored = create_or_replace(world(), cluster_queue(cohort="a"))
     assert stored["apiVersion"] == "kueue.x-k8s.io/v1beta2"

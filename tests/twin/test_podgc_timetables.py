@@ -170,6 +170,23 @@ def test_nodes_are_missed_each_for_itself() -> None:
     world.until(30).deletes("Node", "m")
     world.until(200)
     assert world.noted() == [(60, "a", GONE), (80, "b", GONE)]
+    # Of those that are still missing the first decides when it looks again.
+    names = "abcd"
+    world = World().apply(*(node(f"n{x}") for x in names), *(pod(x, f"n{x}") for x in names)).until(1)
+    for at_s, name in zip((1, 25, 45, 65), names, strict=True):
+        world.until(at_s).deletes("Node", f"n{name}")
+    world.until(300)
+    assert world.noted() == [(60, "a", GONE), (80, "b", GONE), (100, "c", GONE), (120, "d", GONE)]
+
+
+def test_dead_nodes_are_gone_through_by_name() -> None:
+    names = "cabfed"
+    nodes = [node(f"n{x}", "Unknown", DEAD) for x in names]
+    world = World().apply(*nodes, *(pod(x, f"n{x}", held=True) for x in names)).until(1)
+    for name in names:
+        world.deletes("Pod", name)
+    world.until(100)
+    assert list(dict.fromkeys(name for _, name, _ in world.noted())) == sorted(names)
 
 
 def test_a_pod_that_had_no_node_when_it_was_told_to_go() -> None:

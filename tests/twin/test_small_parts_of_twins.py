@@ -123,6 +123,21 @@ def test_histograms_count_what_is_at_most_a_bound() -> None:
     assert bucket("e2e_request_latency_seconds", "+Inf") == [0, 1, 2, 2]
 
 
+# The bounds of vLLM's histograms, as its page has them.
+BOUNDS = {
+    "time_to_first_token_seconds": "0.001 0.005 0.01 0.02 0.04 0.06 0.08 0.1 0.25 0.5 0.75 1.0 2.5 5.0 7.5 10.0 20.0 "
+    "40.0 80.0 +Inf",
+    "time_per_output_token_seconds": "0.01 0.025 0.05 0.075 0.1 0.15 0.2 0.3 0.4 0.5 0.75 1.0 2.5 +Inf",
+    "e2e_request_latency_seconds": "0.3 0.5 0.8 1.0 1.5 2.0 2.5 5.0 10.0 15.0 20.0 30.0 40.0 50.0 60.0 120.0 240.0 "
+    "480.0 +Inf",
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_bounds_of_histograms(name: str) -> None:
+    assert [dict(_pairs(found))["le"] for found in _pages(f"vllm:{name}_bucket")] == BOUNDS[name].split()
+
+
 def test_sums_are_of_what_was_counted() -> None:
     assert _one("vllm:time_to_first_token_seconds_sum") == [0, 0.5, 2, 2]
     assert _one("vllm:time_per_output_token_seconds_sum") == [0, 1, 3, 3]

@@ -43,6 +43,6 @@ def idle_kinds(store: Store, components: Iterable[Component]) -> list[str]:
     known = published.kinds()
     return [
         gk
-        for gk in sorted(store.kinds())
+        for gk in store.kinds()
         if (gk in known or gk in _WITHOUT_EFFECT) and gk not in acted and store.count(gk)
     ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from test_devices_in_a_twin import (
     CLAIM,
     SLICE,
+    SLOW,
     V1,
     a_twin,
     at,
@@ -23,6 +25,8 @@ from test_devices_in_a_twin import (
 
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import MINUTE_US, SECOND_US
+from fairway.twin.latency import NONE
+from fairway.twin.standard import standard_components
 from fairway.twin.twin import Twin
 
 
@@ -153,6 +157,78 @@ def test_pods_that_wait_for_a_claim_come_in_their_order() -> None:
     twin.run_for(MINUTE_US)
     (claim,) = claims(twin)
     assert [one["name"] for one in claim["status"]["reservedFor"]] == ["z", "a"]
+
+
+@pytest.mark.parametrize("is_mine", [True, False])
+def test_a_pod_waits_until_the_claim_that_was_made_is_its_own(is_mine: bool) -> None:
+    """It is there under the name in the pod's status, and somebody else's until its owner is another."""
+    twin = a_twin(node("n"), slice_of("n", device("d0")), device_class(), template(), claim_of("made"))
+    one = pod("p", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "never"}])
+    twin.apply([one])
+    known = Key("Pod", "default", "p")
+    twin.store.set_status(known, {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "made"}]})
+    twin.run_for(MINUTE_US)
+    assert at(twin, "p") == ""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid(twin, "p"), "controller": True}
+    change = {"ownerReferences": [owner]} if is_mine else {"labels": {"a": "b"}}
+    twin.store.patch(Key(CLAIM, "default", "made"), {"metadata": change})
+    twin.run_for(MINUTE_US)
+    assert at(twin, "p") == ("n" if is_mine else "")
+
+
+def test_a_copy_knows_of_devices_whose_claims_nobody_has_made() -> None:
+    wants = pod("p")
+    del wants["spec"]["resourceClaims"]
+    amounts = {"example.com/gpu": "1"}
+    wants["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
+    of_class = device_class(extendedResourceName="example.com/gpu")
+    twin = a_twin(slice_of("n", device("d")), of_class, wants)
+    copy = twin.fork()
+    for one in (twin, copy):
+        one.apply([node("n")])
+        one.run_for(MINUTE_US)
+        assert at(one, "p") == "n" and len(claims(one)) == 1
+
+
+def test_a_pod_is_given_up_with_the_first_of_its_devices_that_fails() -> None:
+    """Though another is not ready yet; and it waits for each of them."""
+    both = [{"name": n, "resourceClaimTemplateName": "one"} for n in ("x", "y")]
+    wants = pod("p", resourceClaims=both)
+    wants["spec"]["containers"][0]["resources"] = {"claims": [{"name": "x"}, {"name": "y"}]}
+    devices = slice_of("n", *(device(name, **SLOW) for name in ("d0", "d1")))
+    twin = a_twin(node("n"), devices, device_class(), template(), wants)
+
+    def say(twin: Twin, entry: str, kind: str) -> None:
+        claim = next(c for c in claims(twin) if c["metadata"]["name"].startswith(f"p-{entry}-"))
+        (result,) = claim["status"]["allocation"]["devices"]["results"]
+        condition = {"type": kind, "status": "True", "reason": "Why", "message": "so"}
+        said_of = {k: result[k] for k in ("driver", "pool", "device")} | {"conditions": [condition]}
+        name = Key(CLAIM, "default", claim["metadata"]["name"])
+        twin.store.set_status(name, {**claim["status"], "devices": [said_of]})
+        twin.wake()
+        twin.run_for(10 * SECOND_US)
+
+    assert [len(c["status"]["reservedFor"]) for c in claims(twin)] == [1, 1]
+    for entry, other in (("x", "y"), ("y", "x")):
+        failing, ready = twin.fork(), twin.fork()
+        say(failing, entry, "broken")
+        refused = [m for _, _, m in said(failing, "p") if "device binding failed" in m]
+        assert len(refused) == (1 if entry == "x" else 0), "in the order in which the pod names them"
+        say(ready, entry, "ready")
+        assert at(ready, "p") == ""
+        say(ready, other, "ready")
+        assert at(ready, "p") == "n"
+
+
+def test_what_was_asked_for_before_there_was_a_scheduler_is_known_to_it() -> None:
+    """Of the kinds of devices one is enough to know of them."""
+    before = slow_twin(device_class(), slice_of("n", device("d0")), claim_of("late"))
+    for obj in before.store.objects(SLICE):
+        before.store.delete(Key(SLICE, "", obj["metadata"]["name"]))
+    after = Twin(latency=NONE, components=standard_components(), store=before.store, start_us=before.now_us)
+    after.apply([node("n"), slice_of("n", device("d0")), named("p", "late")])
+    after.run_for(MINUTE_US)
+    assert at(after, "p") == "n"
 
 
 def test_a_pod_that_goes_while_it_waits_for_its_claim_is_forgotten() -> None:

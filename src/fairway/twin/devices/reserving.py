@@ -242,7 +242,7 @@ class Reservations:
         if binding.allocation is not None:
             if FINALIZER not in (meta_of(claim).get("finalizers") or ()):
                 finalizers = [*(meta_of(claim).get("finalizers") or ()), FINALIZER]
-                claim = self._store.set_finalizers(key, finalizers) or claim
+                self._store.set_finalizers(key, finalizers)
             status["allocation"] = binding.allocation
         if "allocationTimestamp" not in status["allocation"]:
             status["allocation"] = {**status["allocation"], "allocationTimestamp": rfc3339(now_us)}
