@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import tarfile
 
 import pytest
@@ -269,3 +270,38 @@ def number(field: bytes) -> bool:
 )
 def test_a_size_is_octal_or_binary(field: bytes, ends: bool) -> None:
     assert number(field) is ends
+
+
+def test_an_archive_may_be_as_large_as_all_files_together() -> None:
+    for more, code in ((0, 0), (1, 2)):
+        files = Files(0)
+        room = MAX_BYTES - files.used
+        done = ran("tar", "xf", "-", "-C", "/tmp", files=files, stdin=archive(("x", bytes(room + more))))
+        assert (done.code, files.exists("/tmp/x")) == (code, not more)
+
+
+def test_what_is_in_the_way_of_an_archive_is_said() -> None:
+    files = Files(0)
+    files.write("/tmp/a", b"a file", 0)
+    done = ran("tar", "xf", "-", "-C", "/tmp", files=files, stdin=archive(("a/b", b"x"), ("c", b"y")))
+    said = b"".join(s.data for s in done.said if s.is_error)
+    assert b"tar: a/b: Cannot open: Not a directory\n" in said and files.read("/tmp/c") == b"y"
+
+
+@pytest.mark.parametrize(
+    "word", ["while", "until", "for", "if", "case", "function", "{", "}", "!", "do", "done", "then", "fi"]
+)
+def test_words_that_only_a_real_shell_knows(word: str) -> None:
+    with pytest.raises(
+        ShellError, match=f'^"{re.escape(word)}" is not known to this shell: it runs plain commands only$'
+    ):
+        parsed(f"{word} x", {})
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [("-q x", "test: -q: unary operator expected\n"), ("a b c", "test: too many arguments\n")],
+)
+def test_tests_that_are_none(words: str, said: str) -> None:
+    done = ran("test", *words.split())
+    assert (done.code, b"".join(s.data for s in done.said if s.is_error)) == (2, said.encode())

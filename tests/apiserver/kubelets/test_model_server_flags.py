@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairway.apiserver.kubelets.modelserver import engine_of, port_of
+from fairway.errors import UserError
 
 NODE = {"metadata": {"name": "n", "labels": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}}}
 HOSTILE = ["9" * 5000, "999999999999", "\u00b2", "-1", "0", "nan", "inf", "x", ""]
@@ -47,3 +48,16 @@ def test_a_count_of_gpus_without_end_is_one() -> None:
 )
 def test_where_each_server_listens(image: str, args: list[str], want: int) -> None:
     assert port_of({"name": "c", "image": image, "args": args}) == want
+
+
+def test_a_context_as_long_as_the_cache_is_served_and_no_longer() -> None:
+    plain = {"name": "c", "image": "vllm/vllm-openai:v0.9", "args": ["--model", "llama-3.1-70b"]}
+    h100 = {"metadata": {"name": "n", "labels": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}}}
+    four = {**plain, "resources": {"limits": {"nvidia.com/gpu": "4"}}}
+    room = engine_of({**four, "args": [*plain["args"], "--max-model-len=1"]}, h100).times.cache_tokens
+    assert room > 1
+    assert engine_of({**four, "args": [*plain["args"], f"--max-model-len={room}"]}, h100).context == room
+    with pytest.raises(
+        UserError, match=rf"max seq len \({room + 1}\), more KV cache .* available: {room} tokens"
+    ):
+        engine_of({**four, "args": [*plain["args"], f"--max-model-len={room + 1}"]}, h100)

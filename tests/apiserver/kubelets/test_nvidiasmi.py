@@ -497,3 +497,18 @@ def test_instances_that_are_only_requested_are_seen() -> None:
 @pytest.mark.parametrize("verb", ["dmon", "pmon"])
 def test_rounds_are_counted_and_have_an_end(verb: str, arguments: list[str], rounds: int) -> None:
     assert len(run(place(1), verb, *arguments).text.splitlines()) == 2 + rounds
+
+
+@pytest.mark.parametrize("state", [{}, {"waiting": {"reason": "x"}}, {"running": {}}, None])
+def test_what_does_not_run_uses_nothing(state: dict[str, Any] | None) -> None:
+    query = ("--query-gpu=memory.used,utilization.gpu", "--format=csv,noheader,nounits")
+    at = place(1, **BUSY)
+    assert run(at, *query).text == "40960, 85\n"
+    statuses = [] if state is None else [{"name": "c", "state": state}]
+    pod = {**at.pod, "status": {"containerStatuses": statuses}}
+    assert run(at._replace(pod=pod), *query).text == "1, 0\n"
+
+
+def test_what_nobody_understands_is_used_not_at_all() -> None:
+    query = ("--query-gpu=memory.used,utilization.gpu", "--format=csv,noheader,nounits")
+    assert run(place(1, gpu_utilization="much", gpu_memory="0s:10Gi"), *query).text == "1, 0\n"

@@ -135,3 +135,20 @@ def test_events_of_its_own_run_are_told_the_first_and_the_last_of_each() -> None
         (90, "begins"),
         (120, "now"),
     ]
+
+
+def test_an_operands_container_is_known_by_its_pods_app() -> None:
+    """The driver's name alone says nothing, nor does another operand's."""
+    for app, is_one in (
+        ("nvidia-driver-daemonset", True),
+        ("nvidia-device-plugin-daemonset", False),
+        ("web", False),
+    ):
+        store = Store(now_us=parse_rfc3339(BEGAN) + 10 * 1_000_000)
+        meta = {"name": "d", "namespace": "gpu-operator", "labels": {"app": app}}
+        spec = {"nodeName": "n", "containers": [{"name": "nvidia-driver-ctr", "image": "i"}]}
+        made = store.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+        running = {"name": "nvidia-driver-ctr", "state": {"running": {"startedAt": BEGAN}}}
+        pod = store.set_status(key_of(made), {"containerStatuses": [running]})
+        (first, *_) = SimulatedLog(store, pod, "nvidia-driver-ctr", previous=False).read()
+        assert (first[1] == "Creating directory NVIDIA-Linux-x86_64") is is_one

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import tarfile
 from collections.abc import Callable
 from typing import Any
 
@@ -313,3 +315,29 @@ def test_input_after_its_end_begins_nothing_again(loop: Loop) -> None:
     store.now_us = NOW + 5 * SECOND_US
     loop.go_off()
     assert (client.out, client.codes) == (b"x\ndone\n", [0])
+
+
+def test_an_archive_is_unpacked_as_soon_as_it_is_whole() -> None:
+    """As `kubectl cp` sends it, which keeps its end open."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("a"))
+    data = made.getvalue()
+    process, client = begun("tar", "xf", "-", "-C", "/tmp", stdin=True)
+    process.receive(data[:512])
+    assert client.codes == []
+    process.receive(data[512:])
+    assert client.codes == [0]
+    process.receive_end()
+    assert client.codes == [0]
+    process, client = begun("wc", "-c", stdin=True)
+    process.receive(data)
+    assert client.codes == [], "whoever counts waits for the end"
+
+
+def test_a_shell_whose_client_left_runs_nothing_more() -> None:
+    process, client = begun("sh", stdin=True)
+    process.receive(b"echo one\n")
+    process.hang_up()
+    process.receive(b"echo two\n")
+    assert client.out == b"one\n" and client.codes == []

@@ -251,6 +251,24 @@ def test_whoever_outgrew_a_gpu_says_so(says: str, finished_s: int, code: int, is
     assert [when for when, _ in found] == ([finished_s] if is_out else [])
 
 
+def test_whoever_follows_hears_that_it_outgrew_its_gpu() -> None:
+    """As the pod is by then, whatever it was when the log was opened."""
+    world = World(GPU).become(running())
+    log = world.log()
+    assert [text for _, text in log.read()] == ["starting /app/server"]
+    pod = world.store.require(POD)
+    meta = {**pod["metadata"], "annotations": {"fairway.dev/gpu-memory": "0s:10Gi,30s:90Gi"}}
+    world.store.replace({**pod, "metadata": meta})
+    world.become(ended(30, 1), after_s=30)
+    assert [when for when, text in log.read() if OUT in text] == [START + 30 * SECOND_US] and log.is_over
+
+
+def test_files_of_a_container_are_as_old_as_its_run() -> None:
+    world = World({"command": ["tar", "cf", "-", "/dev/null"]}).become(running(7), after_s=8)
+    text = "\n".join(text for _, text in world.read())
+    assert f"{(START + 7 * SECOND_US) // SECOND_US:011o}" in text
+
+
 @pytest.mark.parametrize("where", ["requests", "limits"])
 def test_an_instance_is_outgrown_as_the_container_asks_for_it(where: str) -> None:
     """A tenth of a card has ten gigabytes, however it was asked for."""

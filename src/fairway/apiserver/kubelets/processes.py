@@ -59,8 +59,8 @@ class CommandProcess:
         self._input = bytearray()
         self._timer: asyncio.TimerHandle | None = None
         self._left: list[Said] = []
-        self._code = 0
-        self._ends_us = 0
+        self._code: int
+        self._ends_us: int
         self._is_over = False
 
     def begin(self) -> None:
