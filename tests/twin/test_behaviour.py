@@ -111,6 +111,12 @@ def test_unknown_keys_are_problems_and_others_are_not_ours() -> None:
         "fairway.dev/runtime"
     ]
     assert problems({"fairway.dev/run-time.main": "5s"}) == []
+    others = "queue cost-center owner gpu-share gpu-index gpu-model gpu-instances numa-nodes cpus weights"
+    assert problems({f"fairway.dev/{key}": "x" for key in others.split()}) == []
+    theirs = {"rec/seconds": "5", "rec/exit": "3", "kwok.x-k8s.io/usage-cpu": "2"}
+    theirs |= {"kwok.x-k8s.io/usage-memory": "1Gi"}
+    assert problems(theirs) == []
+    assert sorted(p.annotation for p in problems(dict.fromkeys(theirs, "x!"))) == sorted(theirs)
 
 
 def test_the_same_container_with_another_use_keeps_everything_else() -> None:

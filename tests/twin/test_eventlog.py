@@ -71,6 +71,9 @@ def test_old_events_go() -> None:
     for i in range(6):
         events.emit(i, Key("Pod", "ns", f"p{i}"), "u", NORMAL, "Started", "", "kubelet")
     assert [t.about.name for t in events.told()] == ["p3", "p4", "p5"]
+    copied = events.fork()
+    copied.emit(6, Key("Pod", "ns", "p6"), "u", NORMAL, "Started", "", "kubelet")
+    assert [t.about.name for t in copied.told()] == ["p4", "p5", "p6"]
     assert events.objects(2 * HOUR_US) == []
     events.emit(2 * HOUR_US, Key("Pod", "ns", "p5"), "u", NORMAL, "Started", "", "kubelet")
     assert events.told()[-1].times == 1

@@ -105,6 +105,12 @@ def test_rates_are_numbers_from_none_to_a_thousand_million() -> None:
 WRONG = {
     "an unknown name": ("imagepull: 3s\n", 1, "unknown name"),
     "not a duration": ("watch: 1s\nimagePull: quick\n", 2, "expected a duration"),
+    "a deadline that is no duration": (
+        "watch: 1s\npodGcPeriod: soon\n",
+        2,
+        "expected a duration (250ms, 1h30m)",
+    ),
+    "less than no time": ("watch: -1s\n", 1, "expected a duration"),
     "low above high": ("imagePull: uniform(3s, 1s)\n", 1, "LOW at most HIGH"),
     "a negative rate": ("controllerQPS: -1\n", 1, "0 or more"),
     "an unknown base": ("base: fast\n", 1, "default or zero"),

@@ -156,6 +156,30 @@ def test_cards_of_a_node_are_counted_together_and_conditions_stand_while_one_has
     assert [line for _, _, _, line in world.said()] == [one, other]
 
 
+def test_a_node_is_well_though_another_has_the_same_cause() -> None:
+    world = World().breaks(1, "xid-95", repair_us=60 * SECOND_US)
+    break_gpu(world.twin.host, "m", 2, "xid-95", repair_us=120 * SECOND_US)
+    world.after(0)
+    assert [world.node(name)[:2] for name in "nm"] == [("1", "3"), ("2", "3")]
+    assert world.after(60).node() == ("", "4", "", [("XIDErrors", "False", "NoXIDErrors", "")])
+    assert world.node("m")[3][0][:3] == ("XIDErrors", "True", "XIDErrors")
+
+
+def test_parts_of_cards_are_given_up_with_them() -> None:
+    world = World()
+    amounts = {"nvidia.com/gpu": "4", "fairway.dev/gpu-milli": "4000"}
+    known = world.twin.store.require(Key("Node", "", "n"))["status"]
+    world.twin.store.set_status(Key("Node", "", "n"), {**known, "capacity": amounts, "allocatable": amounts})
+    world.breaks(0, "xid-95", repair_us=60 * SECOND_US).breaks(3, "xid-95", repair_us=60 * SECOND_US)
+
+    def free() -> Obj:
+        return dict(world.twin.store.require(Key("Node", "", "n"))["status"]["allocatable"])
+
+    assert free() == {"nvidia.com/gpu": "2", "fairway.dev/gpu-milli": "2000"}
+    world.after(60)
+    assert free() == amounts
+
+
 def test_a_card_that_two_causes_broke_is_well_when_both_are_mended() -> None:
     world = (
         World().breaks(0, "xid-94", repair_us=60 * SECOND_US).breaks(0, "xid-74", repair_us=120 * SECOND_US)

@@ -9,7 +9,7 @@ from test_gpu_operator import bare, config_map, namespace, policy
 
 from fairway.kube.objects import Key, Obj
 from fairway.kube.timestamps import SECOND_US
-from fairway.twin.devices.gpuoperator import GpuOperator
+from fairway.twin.devices.gpuoperator import GpuOperator, _facts, _operand_of
 from fairway.twin.latency import NONE
 from fairway.twin.twin import EPOCH_US, Twin
 
@@ -222,3 +222,57 @@ def test_a_node_that_goes_is_forgotten_and_a_copy_goes_on() -> None:
     twin.apply([bare("gpu-2")])
     twin.run_for(60 * SECOND_US)
     assert lines(twin)[2:] == [(65, "gpu-2", "nfd"), (66, "gpu-2", "labels")]
+
+
+def _with(kind: str | None, app: str = "", image: str = "", *command: str) -> Obj:
+    owners = [{"kind": kind, "name": "x", "controller": True}] if kind else []
+    meta = {"name": "p", "namespace": NS, "labels": {"app": app} if app else {}, "ownerReferences": owners}
+    return {
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": {"containers": [{"image": image, "command": list(command)}]},
+    }
+
+
+PLUGIN = "nvcr.io/nvidia/k8s-device-plugin:v0.17"
+
+
+@pytest.mark.parametrize(
+    ("pod", "want"),
+    [
+        (_with("DaemonSet", "nvidia-driver-daemonset"), True),
+        (_with("ReplicaSet", "nvidia-driver-daemonset"), False),
+        (_with(None, "nvidia-driver-daemonset"), False),
+        (_with("DaemonSet", "other"), False),
+        (_with("DaemonSet", "", PLUGIN), True),
+        (_with("ReplicaSet", "", PLUGIN), False),
+        (_with("DaemonSet", "", "other"), False),
+    ],
+)
+def test_operands_are_pods_of_daemon_sets(pod: Obj, want: bool) -> None:
+    assert bool(_operand_of(pod)) is want
+
+
+def test_what_a_plugin_deployed_by_hand_is_for() -> None:
+    names = [(), ("gpu-feature-discovery",), ("mps-control-daemon",), ("nvidia-device-plugin",)]
+    assert [_operand_of(_with("DaemonSet", "", PLUGIN, *words)) for words in names] == [
+        *("devicePlugin", "gfd", "mps", "devicePlugin")
+    ]
+
+
+def test_a_pod_runs_when_one_of_its_containers_does() -> None:
+    def facts(*states: str, init: tuple[str, ...] = (), ready: str = "False") -> tuple[str, bool, bool]:
+        def statuses(words: tuple[str, ...]) -> list[Obj]:
+            return [
+                {"name": f"c{i}", "state": {word: {}, "waiting": {}} | {word: {"x": 1}}}
+                for i, word in enumerate(words)
+            ]
+
+        conditions = [{"type": "Ready", "status": ready}, {"type": "Initialized", "status": "True"}]
+        status = {"containerStatuses": statuses(states), "initContainerStatuses": statuses(init)}
+        found = _facts({**_with("DaemonSet"), "status": {**status, "conditions": conditions}})
+        return found.init, found.running, found.ready
+
+    assert facts() == facts("terminated", "waiting") == ("", False, False)
+    assert facts("terminated", "running") == facts("running", "terminated") == ("", True, False)
+    assert facts("waiting", init=("terminated", "running", "running"), ready="True") == ("c1", False, True)

@@ -148,6 +148,26 @@ def test_a_resource_whose_policy_says_so_restarts_its_container_once() -> None:
     assert [r for _, r, _ in _events(world, "p")] == ["ResizeStarted", "ResizeCompleted"] * 2
 
 
+@pytest.mark.parametrize(
+    ("resource", "before", "after", "restarts"),
+    [
+        # A limit alone, or a request alone, of the resource that says so.
+        ("memory", _asking("1", "1Gi", limit="2Gi"), _asking("1", "1Gi", limit="3Gi"), 1),
+        ("memory", _asking("1", "1Gi", limit="4Gi"), _asking("1", "2Gi", limit="4Gi"), 1),
+        ("memory", _asking("1", "1Gi", limit="2Gi"), _asking("2", "1Gi", limit="2Gi"), 0),
+        ("cpu", _asking("1", "1Gi", limit="2Gi"), _asking("1", "1Gi", limit="3Gi"), 0),
+        ("cpu", _asking("1", "1Gi", limit="2Gi"), _asking("2", "1Gi", limit="2Gi"), 1),
+    ],
+)
+def test_a_limit_counts_as_a_request_does(resource: str, before: Any, after: Any, restarts: int) -> None:
+    policy = [{"resourceName": resource, "restartPolicy": "RestartContainer"}]
+    world = World(_serving("p", {**before, "resizePolicy": policy})).at(1)
+    resize(world, "p", {**after, "resizePolicy": policy})
+    world.at(100)
+    told = _told(world)
+    assert (told["restartCount"], told["resources"]) == (restarts, after["resources"])
+
+
 def test_a_memory_limit_is_not_set_below_what_is_in_use() -> None:
     says = {"memory_usage": "3Gi"}
     world = World(_serving("p", _asking("1", "1Gi", limit="4Gi"), says=says)).at(100)

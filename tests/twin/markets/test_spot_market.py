@@ -13,7 +13,7 @@ from fairway.scenario.running import Finished, run_scenario
 from fairway.twin.distributions import constant
 from fairway.twin.kubelet.component import Kubelet
 from fairway.twin.markets.component import SpotMarket
-from fairway.twin.markets.plan import Hazard, Interruption, Market
+from fairway.twin.markets.plan import NOTICE_US, Hazard, Interruption, Market
 from fairway.twin.markets.recorded import read_interruptions
 
 HEAD = """\
@@ -162,6 +162,29 @@ def test_a_series_that_will_not_do_is_said_with_its_line(name: str, tmp_path: Pa
     with pytest.raises(InvalidInput, match=words) as caught:
         read_interruptions(file, 0)
     assert caught.value.problems[0].line > 0
+
+
+def test_a_series_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="cannot be read") as caught:
+        read_interruptions(tmp_path / "none.csv", 0)
+    assert [(p.file, p.line) for p in caught.value.problems] == [(str(tmp_path / "none.csv"), 0)]
+
+
+def test_a_series_is_in_order_of_time_type_and_zone_and_else_as_it_is_written(tmp_path: Path) -> None:
+    file = tmp_path / "series.csv"
+    file.write_text("time,instance_type,zone,count\n2s,a,,\n1s,b,,\n1s,a,z,9\n1s,a,y,7\n1s,a,y,\n1s,a,y,2\n")
+    assert [(i.at_us, i.instance_type, i.zone, i.count) for i in read_interruptions(file, 10)] == [
+        *((1_000_010, "a", "y", n) for n in (7, None, 2)),
+        (1_000_010, "a", "z", 9),
+        (1_000_010, "b", "*", None),
+        (2_000_010, "a", "*", None),
+    ]
+
+
+def test_how_long_clouds_give_notice() -> None:
+    """Two minutes on EC2, 30 seconds elsewhere."""
+    assert {cloud: us / 1_000_000 for cloud, us in NOTICE_US.items()} == {"aws": 120, "gcp": 30, "azure": 30}
+    assert Market().notice_us == 120_000_000
 
 
 def test_karpenter_hears_of_a_notice_and_the_kubelet_goes_on_until_it_is_drained(tmp_path: Path) -> None:
