@@ -154,8 +154,9 @@ def test_a_pod_names_its_group() -> None:
     assert gangscheduling.group_key({**named, "spec": {}}) is None
     gang = {"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}}
     assert [
-        gangscheduling.min_count(g) for g in (gang, {}, {"spec": {"schedulingPolicy": {"gang": {}}}})
-    ] == [3, 0, 0]
+        gangscheduling.min_count(g)
+        for g in (gang, {}, *({"spec": {"schedulingPolicy": {"gang": g}}} for g in ({}, {"minCount": None})))
+    ] == [3, 0, 0, 0]
 
 
 def test_pods_of_the_group_do_not_stand_in_its_way() -> None:

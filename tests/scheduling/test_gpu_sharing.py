@@ -190,3 +190,34 @@ def test_scheduled_says_its_devices() -> None:
 )
 def test_device_annotations(text: str, mask: int) -> None:
     assert devices_of({"fairway.dev/gpu-index": text}) == mask
+
+
+def _nominate(bench: Bench, name: str, milli: int, where: str) -> None:
+    raw = share(name, milli)
+    raw["spec"]["priority"] = 10
+    created = bench.store.create(raw)
+    record = bench.store.accounts.record(created, key_of(created))
+    bench.scheduler.nominated[record.key] = (record, where)
+
+
+def test_a_nominated_pod_is_left_room_on_the_device_it_would_get_now() -> None:
+    """On which device it would have been at an earlier look is forgotten: somebody took that one since."""
+    bench = Bench(node("n"))
+    _nominate(bench, "first", 600, "n")
+    assert bench.put(share("a", 500)) == ("n", "0")
+    assert bench.free("n") == [500, 1000]
+    assert bench.put(share("b", 500)) == ("n", "0"), "the nominated one goes beside it"
+    assert bench.put(share("c", 500))[0] == ""
+    assert bench.put(share("d", 400)) == ("n", "1")
+    assert bench.put(share("e", 1))[0] == ""
+    assert bench.free("n") == [0, 600]
+
+
+def test_a_nominated_pod_gets_the_tightest_device_of_its_node() -> None:
+    bench = Bench(node("m"), node("n"))
+    bench.put(share("a", 300))
+    created = bench.store.create(share("p", 600))
+    record = bench.store.accounts.record(created, key_of(created))
+    (where,) = {"m", "n"} - {n for n in ("m", "n") if bench.free(n) == [1000, 1000]}
+    bench.scheduler.nominated[record.key] = (record, where)
+    assert bench.scheduler.place(record) == Scheduled(where, 0, 1, 1, 1, devices=0b1)

@@ -18,6 +18,7 @@ from fairway.scheduling.hami.cards import (
     REGISTER,
     Card,
     Held,
+    _remembered,
     card_holders,
     cards_of,
     decoded,
@@ -105,6 +106,13 @@ def test_how_much_a_node_may_register() -> None:
     long = json.dumps([{"id": "x" * 20_000}])
     found = cards_of(_registered(long))
     assert found is not None and len(found[0].id) == 20_000
+    # As long as this is remembered as text; what is longer is read each time.
+    for length, is_kept in ((2**14 - 1, True), (2**14, True), (2**14 + 1, False)):
+        said = json.dumps([{"id": f"{length}"}]).ljust(length)
+        before = _remembered.cache_info()
+        assert cards_of(_registered(said)) is not None and cards_of(_registered(said)) is not None
+        after = _remembered.cache_info()
+        assert (after.misses - before.misses, after.hits - before.hits) == ((1, 1) if is_kept else (0, 0))
     most = '[{"id":""}]'
     assert cards_of(_registered(most + " " * (2**20 - len(most)))) is not None
     assert cards_of(_registered(most + " " * (2**20 - len(most) + 1))) is None

@@ -71,7 +71,7 @@ BOUNDS: dict[str, tuple[str, str, list[Any], list[Any], str]] = {
         "",
         "parallelism",
         [1, 16, _MOST],
-        [0, -1],
+        [0, -1, _MOST + 1],
         "should be an integer value greater than zero",
     ),
     "percentage": ("", "percentageOfNodesToScore", [0, 100], [-1, 101], "not in valid range [0-100]"),
@@ -114,6 +114,18 @@ BOUNDS: dict[str, tuple[str, str, list[Any], list[Any], str]] = {
         "must be between 0 and 100",
     ),
 }
+
+
+def test_a_number_without_bounds_of_its_own_has_32_bits() -> None:
+    words = f"expected a whole number from {-_MOST - 1} to {_MOST}"
+    for value, want in (
+        (_MOST, []),
+        (_MOST + 1, [words]),
+        (-_MOST - 1, []),
+        (-_MOST - 2, [words]),
+    ):
+        said = _says({"clientConnection": {"burst": value}})
+        assert [one.partition(": ")[2] for one in said] == want, value
 
 
 @pytest.mark.parametrize("name", BOUNDS)

@@ -333,6 +333,15 @@ SPREAD = {
         N1,
         {N1: [_web("a")]},
     ),
+    "one constraint honors taints and affinity, the other neither": Case(
+        [node(N1).zone("a"), node(N2).zone("b").taint("k"), node(N3).zone("c").label(disk="hdd")],
+        _web("p")
+        .node_affinity({"matchExpressions": [{"key": "disk", "operator": "DoesNotExist"}]})
+        .spread(ZONE, nodeTaintsPolicy="Honor")
+        .spread(ZONE, labelSelector={"matchLabels": {"app": "db"}}, nodeAffinityPolicy="Ignore"),
+        N1,
+        {N1: [_web("a")]},
+    ),
     "matchLabelKeys: revisions spread apart from one another": Case(
         _zones("a", "b"),
         _web("p").label(rev="2").spread(ZONE, matchLabelKeys=["rev"]),

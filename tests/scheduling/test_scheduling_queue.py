@@ -274,6 +274,12 @@ WAKES = {
     "a kubelet's report": Wake(pod("w"), ("PodTopologySpread",), "report r", False),
     "taints do not care for pods": Wake(pod("w"), ("TaintToleration",), "delete r", False),
     "a pod that shrank": Wake(pod("w").cpu(3), FIT, "shrink r", True),
+    "nobody of lower priority on the node": Wake(
+        pod("w").cpu(5).priority(10), FIT, "delete r", False, pod("r").cpu(1)
+    ),
+    "somebody waiting who is relabelled": Wake(
+        pod("w"), ("PodTopologySpread",), "relabel pending", False
+    ),
     "a nominated pod that went": Wake(pod("w").cpu(2), FIT, "delete nominated", True),
     "a nomination that is void": Wake(pod("w").cpu(2), FIT, "clear nominated", True),
     "a nominated pod bound elsewhere": Wake(pod("w").cpu(2), FIT, "bind nominated", True),
@@ -587,3 +593,30 @@ def test_where_a_pod_was_and_is_tells_what_it_frees(before: str, now: str) -> No
     elif freed:
         want = PodMoved(freed, came=False, left=True)
     assert happening(Change(1, kind, Key("Pod", "default", "p"), obj, old)) == want
+
+
+def test_what_is_left_of_a_node_is_what_pods_there_do_not_ask_for() -> None:
+    """Pods of lower priority there may be evicted; those of the same may not."""
+    moved = PodMoved("n1", came=False, left=True)
+    for asks, priority, want in ((3, 0, True), (4, 0, False), (4, 1, True), (9, 1, True), (9, -1, False)):
+        desk = Desk()
+        desk.store.create(node("n1").cpu(4).build())
+        held = desk.store.create(pod("r").cpu(1).build())
+        desk.store.bind(key_of(held), "n1", {"phase": "Running"})
+        key = desk.add(pod("w").cpu(asks).priority(priority))
+        desk.refuse("NodeResourcesFit")
+        desk.now_us = 60 * SECOND_US
+        wake(desk.queue, desk.store.accounts, moved, desk.now_us)
+        assert (desk.state(key) == ACTIVE) is want, (asks, priority)
+
+
+@pytest.mark.parametrize("where", ["", "n"])
+def test_labels_and_deletions_of_pods_that_are_nowhere_help_nobody(where: str) -> None:
+    old = _at(where)
+    for news in ({"labels": {"app": "x"}}, {"deletionTimestamp": "2026-01-01T00:00:00Z"}):
+        obj = {**old, "metadata": {**old["metadata"], **news}}
+        found = happening(Change(1, MODIFIED, Key("Pod", "default", "p"), obj, old))
+        assert found == (PodMoved("n", came="labels" in news, left=True) if where else None)
+        # What is said already is no news.
+        again = happening(Change(1, MODIFIED, Key("Pod", "default", "p"), obj, obj))
+        assert again is None

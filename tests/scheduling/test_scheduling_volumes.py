@@ -539,3 +539,61 @@ def test_without_a_view_claims_are_of_no_account() -> None:
     assert isinstance(Scheduler(world.store.accounts).place(pod), Scheduled)
     assert not isinstance(world.scheduler.place(pod), Scheduled)
     assert Scheduler(world.store.accounts).score_sheet(pod).nodes == ("n",)
+
+
+def _choices(world: World, pod: PodRecord, *nodes: str) -> list[dict[str, str]]:
+    """By node: which volume each claim gets."""
+    return [
+        {key.name: volume for key, volume in world.scheduler.volume_plan(pod, node).bindings}
+        for node in nodes
+    ]
+
+
+def test_the_smallest_volume_that_is_large_enough_is_taken_and_of_equals_the_first_by_name() -> None:
+    world = World()
+    world.node("n")
+    world.storage_class(LOCAL, "kubernetes.io/no-provisioner")
+    for name, size in (("a", 4), ("d", 2), ("c", 2), ("b", 3), ("e", 1)):
+        world.volume(name, size, storageClassName=LOCAL)
+    for name, size in (("two", 2), ("three", 3), ("also", 2)):
+        world.claim(name, size, storageClassName=LOCAL)
+    assert _choices(world, world.pod("p", "two"), "n") == [{"two": "c"}]
+    assert _choices(world, world.pod("q", "three"), "n") == [{"three": "b"}]
+    # The smallest claim chooses first, of equals the first by name, however the pod lists them.
+    assert _choices(world, world.pod("r", "three", "two", "also"), "n") == [
+        {"also": "c", "two": "d", "three": "b"}
+    ]
+
+
+def test_a_volume_is_taken_on_every_node_where_somebody_chose_it() -> None:
+    """The first claim has a volume of its own on one node; on the other it takes what the second has on the first."""
+    world = World()
+    world.node("here", place="here")
+    world.node("there", place="there")
+    world.storage_class(LOCAL, "kubernetes.io/no-provisioner")
+    only = [{"matchExpressions": [{"key": "place", "operator": "In", "values": ["here"]}]}]
+    world.volume("a", 1, storageClassName=LOCAL, terms=only)
+    world.volume("b", 2, storageClassName=LOCAL)
+    for name in ("first", "second", "third"):
+        world.claim(name, storageClassName=LOCAL)
+    assert _choices(world, world.pod("p", "first", "second"), "here", "there") == [
+        {"first": "a", "second": "b"},
+        {"first": "b"},
+    ]
+    pod = world.pod("q", "first", "second", "third")
+    assert _choices(world, pod, "here", "there") == [{"first": "a", "second": "b"}, {"first": "b"}]
+    assert world.codes(pod) == {"here": Refusal.VOLUME_BIND, "there": Refusal.VOLUME_BIND}
+
+
+@pytest.mark.parametrize(
+    ("provisioner", "makes"),
+    [("p.example.com", True), ("kubernetes.io/no-provisioner", False), ("", False), (None, False)],
+)
+def test_who_makes_volumes(provisioner: Any, makes: bool) -> None:
+    world = World()
+    world.node("n")
+    world.storage_class("waits", provisioner)
+    world.claim("c", storageClassName="waits")
+    pod = world.pod("p", "c")
+    assert world.codes(pod) == {"n": 0 if makes else Refusal.VOLUME_BIND}
+    assert bool(world.scheduler.volume_plan(pod, "n").provisions) is makes

@@ -787,3 +787,34 @@ def test_devices_may_come_and_be_handed_on() -> None:
     assert twin.place(pod) == world.scheduler.place(pod)
     assert not world.plugin.concerns(world.pod("q"))
     assert world.plugin.concerns(world.pod("r", "c"))
+
+
+def test_who_has_no_device_is_not_taken_for_one_who_has() -> None:
+    """Whatever node chance would have chosen, and whichever was asked before."""
+    world = World()
+    world.device_class()
+    for n in ("a", "b", "c"):
+        world.node(n)
+    world.devices("b", "g")
+    world.claim("c")
+    pod = world.pod("p", "c")
+    for draw in range(6):
+        verdict = world.scheduler.place(pod, draw)
+        assert isinstance(verdict, Scheduled)
+        assert (verdict.node, verdict.feasible) == ("b", 1)
+        scheduler = Scheduler(world.store.accounts, view=world.store)
+        scheduler.give_devices(DynamicResources(world.store, world.store.accounts, world.book))
+        scheduler.next_start = draw
+        again = scheduler.place(pod, draw)
+        assert isinstance(again, Scheduled)
+        assert (again.node, again.feasible) == ("b", 1)
+
+
+def test_more_devices_than_a_claim_may_have_end_the_attempt_in_the_pods_name() -> None:
+    world = World()
+    world.device_class(extended=GPU)
+    world.node("n")
+    world.devices("n", *(f"g{i}" for i in range(40)))
+    verdict = _refused(world, world.pod("p", gpus=33))
+    assert "claim default/<extended-resources>: number of requested devices 33 exceeds" in verdict.error
+    assert world.codes(world.pod("q", gpus=32)) == {"n": 0}
