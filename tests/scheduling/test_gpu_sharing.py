@@ -206,11 +206,11 @@ def test_a_nominated_pod_is_left_room_on_the_device_it_would_get_now() -> None:
     _nominate(bench, "first", 600, "n")
     assert bench.put(share("a", 500)) == ("n", "0")
     assert bench.free("n") == [500, 1000]
-    assert bench.put(share("b", 500)) == ("n", "0"), "the nominated one goes beside it"
-    assert bench.put(share("c", 500))[0] == ""
+    assert bench.put(share("b", 400)) == ("n", "0"), "the nominated one goes beside it"
+    where, message = bench.put(share("c", 450))
+    assert where == "" and "no GPU with enough free capacity" in message
     assert bench.put(share("d", 400)) == ("n", "1")
-    assert bench.put(share("e", 1))[0] == ""
-    assert bench.free("n") == [0, 600]
+    assert bench.free("n") == [100, 600]
 
 
 def test_a_nominated_pod_gets_the_tightest_device_of_its_node() -> None:

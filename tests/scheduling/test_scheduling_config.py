@@ -12,7 +12,7 @@ from judging import judge
 
 from builders import GPU, ZONE, node, pod
 from fairway.errors import InvalidInput
-from fairway.kube.manifest import read_text
+from fairway.kube.manifest import Manifest, read_text
 from fairway.kube.timestamps import SECOND_US
 from fairway.scheduling.config import (
     SchedulerConfiguration,
@@ -434,6 +434,64 @@ WRONG_PROFILE = {
         "repeated config for plugin InterPodAffinity",
     ),
 }
+
+_WITH_FILTERS = (
+    "NodeAffinity NodePorts NodeResourcesFit VolumeRestrictions NodeVolumeLimits VolumeBinding VolumeZone"
+)
+_WITH_SCORES = (
+    "NodeAffinity NodeResourcesFit VolumeBinding PodTopologySpread InterPodAffinity DynamicResources"
+)
+_AT = {
+    # point: upstream's name of it, and who implements that
+    "preEnqueue": ("PreEnqueue", "SchedulingGates DynamicResources DefaultPreemption GangScheduling"),
+    "queueSort": ("QueueSort", "PrioritySort Coscheduling"),
+    "preFilter": (
+        "PreFilter",
+        f"{_WITH_FILTERS} PodTopologySpread InterPodAffinity DynamicResources NodeDeclaredFeatures Coscheduling",
+    ),
+    "filter": (
+        "Filter",
+        f"{_WITH_FILTERS} PodTopologySpread InterPodAffinity DynamicResources NodeDeclaredFeatures "
+        "NodeUnschedulable NodeName TaintToleration GpuShare",
+    ),
+    "postFilter": ("PostFilter", "DynamicResources DefaultPreemption Coscheduling"),
+    "preScore": ("PreScore", f"{_WITH_SCORES} TaintToleration NodeResourcesBalancedAllocation"),
+    "score": (
+        "Score",
+        f"{_WITH_SCORES} TaintToleration NodeResourcesBalancedAllocation ImageLocality {' '.join(GPU_POLICIES)}",
+    ),
+    "reserve": ("Reserve", "VolumeBinding DynamicResources GangScheduling Coscheduling"),
+    "permit": ("Permit", "GangScheduling Coscheduling"),
+    "preBind": ("PreBind", "VolumeBinding DynamicResources"),
+    "bind": ("Bind", "DefaultBinder"),
+    "postBind": ("PostBind", ""),
+    "placementGenerate": ("PlacementGenerate", "TopologyPlacementGenerator"),
+    "placementScore": ("PlacementScore", "NodeResourcesFit PodGroupPodsCount"),
+}
+
+
+@pytest.mark.parametrize("point", _AT)
+def test_where_each_plugin_may_stand(point: str) -> None:
+    """Source: the plugins' interface assertions; framework.go updatePluginList."""
+    called, there = _AT[point]
+    everybody = {name for _, names in _AT.values() for name in names.split()}
+    assert len(everybody) == 25 + len(GPU_POLICIES)
+    for name in sorted(everybody):
+        wrong = f'plugin "{name}" does not extend {called}Plugin plugin'
+        enabled = [{"name": name}, {"name": name}]
+        body = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": [{"plugins": {point: {"enabled": enabled}}}],
+        }
+        with pytest.raises(InvalidInput) as refused:
+            read_profiles(Manifest(body, "f"))
+        said = [
+            p.expected for p in refused.value.problems if not p.expected.startswith("only one queue sort")
+        ]
+        again = f'plugin "{name}" already registered as "{called}Plugin"'
+        assert said == ([again] if name in there.split() else [wrong, wrong]), name
+
 
 WRONG_ARGS: dict[str, tuple[str, str, str]] = {
     "of another plugin": (

@@ -237,6 +237,10 @@ def test_victims_are_those_that_each_leaves() -> None:
         ("down", "down"),
         (3, "cannot unmarshal int"),
         (_meta(n1=["z"]), "claims to preempt pod .UID: &{z}. on node: n1, but the pod is not found"),
+        (
+            {"nodeNameToMetaVictims": {"n1": {"pods": [{}]}}},
+            "claims to preempt pod .UID: &{}. on node: n1, but the pod is not found",
+        ),
         (_meta(n9=["x"]), "claims to preempt pod .UID: &{x}. on node: n9"),
         (_meta(n1=[]), 'expected at least one victim pod on node "n1"'),
         ({"nodeNameToMetaVictims": [1]}, "cannot unmarshal nodeNameToMetaVictims"),

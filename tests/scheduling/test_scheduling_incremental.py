@@ -231,3 +231,29 @@ def test_a_ranking_follows_many_changes_at_once() -> None:
         seen.append(kept.ranking().best(0, 40, 0))
         assert seen[-1] == fresh.ranking().best(0, 40, 0)
     assert len(set(seen)) == 4
+
+
+def test_states_of_nodes_are_forgotten_before_they_are_too_many() -> None:
+    """What a state comes to is kept for 512 of them; every answer is what arrays say."""
+    store = Store()
+    store.create(node("n").cpu(4).build())
+    raw = pod("p").cpu(2).build()
+    record = store.accounts.record(raw, key_of(raw))
+    kept = NodeLocal(store.accounts, record.shape, DEFAULT_PROFILE)
+    most = 0
+    for milli in range(1, 1300):
+        other = store.create(pod("other").cpu(f"{2 * milli}m").build())
+        store.bind(key_of(other), "n", {"phase": "Running"})
+        kept.refresh()
+        most = max(most, len(kept._made_of))
+        if milli in (1, 511, 512, 513, 514, 999, 1000, 1001, 1025, 1299):
+            anew = NodeLocal(store.accounts, record.shape, DEFAULT_PROFILE)
+            for mine, theirs in (
+                (kept.refusal, anew.refusal),
+                (kept.score, anew.score),
+                (kept.short, anew.short),
+            ):
+                assert mine.tolist() == theirs.tolist()
+            assert bool(kept.refusal[0]) is (milli > 1000)
+        store.delete(key_of(other), grace_s=0)
+    assert most == 512

@@ -277,9 +277,7 @@ WAKES = {
     "nobody of lower priority on the node": Wake(
         pod("w").cpu(5).priority(10), FIT, "delete r", False, pod("r").cpu(1)
     ),
-    "somebody waiting who is relabelled": Wake(
-        pod("w"), ("PodTopologySpread",), "relabel pending", False
-    ),
+    "somebody waiting who is relabelled": Wake(pod("w"), ("PodTopologySpread",), "relabel pending", False),
     "a nominated pod that went": Wake(pod("w").cpu(2), FIT, "delete nominated", True),
     "a nomination that is void": Wake(pod("w").cpu(2), FIT, "clear nominated", True),
     "a nominated pod bound elsewhere": Wake(pod("w").cpu(2), FIT, "bind nominated", True),

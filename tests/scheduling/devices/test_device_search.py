@@ -701,6 +701,21 @@ def test_parts_of_a_device_go_as_far_as_they_reach() -> None:
         [("r", "a")],
         [("q", "a"), ("s", "b")],
     ]
+
+    # What one gives back is nobody else's, even where nothing is left of it.
+    def two(name: str, m: int, n: int) -> Obj:
+        return _request(name, capacity={"requests": {"m": str(m), "n": str(n)}})
+
+    of_two = [
+        {**shared(name, total), "capacity": {"m": {"value": str(total)}, "n": {"value": "1"}}}
+        for name, total in (("a", 5), ("b", 1))
+    ]
+    asked = (two("r", 3, 0), two("q", 1, 1))
+    assert _solved(_world(*of_two, **HERE), _asks(*asked)) == [[("r", "a"), ("q", "a")]]
+    assert _solved(_world(*of_two, **HERE), _asks(*asked, two("s", 3, 1))) is None
+    assert _solved(_world(*of_two, **HERE), _asks(*asked, two("s", 2, 1))) == [
+        [("r", "a"), ("q", "b"), ("s", "a")]
+    ]
     taken = Usage()
     used = {"driver": DRIVER, "pool": "p", "device": "a", "shareID": "x", "consumedCapacity": {"m": "3"}}
     taken.add([used])

@@ -425,8 +425,12 @@ def test_a_selector_that_fails_ends_the_attempt() -> None:
     with pytest.raises(AllocationError):
         world.codes(pod)
     verdict = _refused(world, pod)
-    assert verdict.error.startswith('running "DynamicResources" filter plugin: class gpus: selector #0: CEL ')
+    why = 'running "DynamicResources" filter plugin: class gpus: selector #0: CEL '
+    assert verdict.error.startswith(f"{why}runtime error: ")
     assert world.scheduler.score_sheet(pod).nodes == ()
+    # One that cannot be read was never checked, in a simulation.
+    world.device_class(expression="device.")
+    assert _refused(world, pod).error.startswith(f"{why}compile error: ")
 
 
 READY = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}

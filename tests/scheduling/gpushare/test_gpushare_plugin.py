@@ -127,6 +127,7 @@ def _same_as_by_hand(world: _World, codes: dict[str, int], typical: Any = None) 
             policy.score(table, rows, needs, scores, chosen, *(tuple(typical) if policy.uses_demand else ()))
             want = plugin_scores(policy, np.maximum(scores[rows], 0))
             found, devices = world.policies.scores(name, record, rows)
+            assert world.policies._nodes.tolist() == table.tolist()
             assert found.tolist() == ([0] * len(rows) if policy.draws else want.tolist()), name
             fits = scores[rows] >= 0
             assert devices[fits].tolist() == chosen[rows][fits].tolist(), name

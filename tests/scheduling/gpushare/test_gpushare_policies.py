@@ -47,6 +47,13 @@ CASES = {
         96,
         0b1,
     ),
+    "packing: percents are whole, and so are their tenths": (
+        GPU_PACKING,
+        node(8000, [892, 1000]),
+        SHARE,
+        92,
+        0b1,
+    ),
     "packing: the tightest of two used devices": (GPU_PACKING, node(8000, [700, 350]), SHARE, 97, 0b10),
     "packing: no GPU, no opinion": (GPU_PACKING, IDLE, PLAIN, 0, 0),
     "clustering: only its own kind, half full": (
