@@ -227,6 +227,20 @@ def test_a_native_pod_group_keeps_what_else_its_status_says() -> None:
     ]
 
 
+def test_a_native_gang_that_has_no_room_preempts_nobody() -> None:
+    twin = cluster("GangScheduling", 1)
+    twin.apply([member("", "low", i, gpu=4, runs="20m") for i in range(2)])
+    twin.run_for(SECOND_US)
+    (made, *pods) = gang("GangScheduling", "high", 2, gpu=4)
+    for one in pods:
+        one["spec"]["priority"] = 1000
+    twin.apply([made, *pods])
+    twin.run_for(10 * MINUTE_US)
+    assert placed(twin) == {"low": 2}
+    twin.run_for(20 * MINUTE_US)
+    assert placed(twin)["high"] == 2
+
+
 def test_one_profile_of_several_is_enough_to_look_after_gangs() -> None:
     plain, gangs = DEFAULT_PROFILE, replace(DEFAULT_PROFILE, permits=frozenset({"Coscheduling"}))
     assert [Gangs.wanted({"a": a, "b": b}) for a in (plain, gangs) for b in (plain, gangs)] == [

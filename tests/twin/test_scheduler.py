@@ -225,3 +225,21 @@ def test_a_promise_is_taken_back() -> None:
     assert "nodeName" not in get(cluster, "mid")["spec"]
     told = [t for t in cluster.host.events.told() if t.reason == "Preempted"]
     assert [t.about.name for t in told] == ["low"]
+
+
+def test_a_namespace_that_becomes_another_wakes_who_looks_at_its_pods() -> None:
+    selector = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
+    selector["namespaceSelector"] = {"matchLabels": {"team": "a"}}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [selector]}}
+    web = pod("web", seconds=3600)
+    web["metadata"] |= {"namespace": "x", "labels": {"app": "web"}}
+    namespace: Obj = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}}
+    cluster = twin(namespace, node("n", labels={"kubernetes.io/hostname": "n"}), web)
+    cluster.run_for(SECOND_US)
+    cluster.apply([pod("p", affinity=near)])
+    cluster.run_for(SECOND_US)
+    assert "didn't match pod affinity rules" in scheduled(get(cluster, "p"))["message"]
+    cluster.store.patch(Key("Namespace", "", "x"), {"metadata": {"labels": {"team": "a"}}})
+    cluster.wake()
+    cluster.run_for(SECOND_US)
+    assert get(cluster, "p")["spec"].get("nodeName") == "n"

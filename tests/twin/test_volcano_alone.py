@@ -345,6 +345,31 @@ def test_what_no_eviction_can_change() -> None:
     assert found.is_final.tolist() == [False, True, True, True]
 
 
+def test_which_words_of_filters_are_final() -> None:
+    """Whom a pod wants to be near does not come by an eviction, nor does a label."""
+    elsewhere = node("elsewhere")
+    elsewhere["metadata"]["labels"] = {"kubernetes.io/hostname": "elsewhere"}
+    near = {"labelSelector": {"matchLabels": {"app": "none"}}, "topologyKey": "kubernetes.io/hostname"}
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+    rule = "requiredDuringSchedulingIgnoredDuringExecution"
+    key = {"key": "metadata.name", "operator": "In", "values": ["other"]}
+    asks: list[tuple[Obj, str]] = [
+        ({"affinity": {"podAffinity": {rule: [near]}}}, "didn't match pod affinity rules"),
+        ({"topologySpreadConstraints": [spread]}, "(missing required label)"),
+        (
+            {"affinity": {"nodeAffinity": {rule: {"nodeSelectorTerms": [{"matchFields": [key]}]}}}},
+            "didn't match Pod's node affinity/selector",
+        ),
+    ]
+    for spec, words in asks:
+        pod = gang("g", 1, "1")[1]
+        pod["spec"] |= spec
+        _, asked = feasibility(pod, elsewhere)
+        found = asked.refusals("default/g-0")
+        assert [words in found.words.get(int(code), "") for code in found.code] == [True], (spec, found.words)
+        assert found.is_final.tolist() == [True], spec
+
+
 def test_a_port_that_is_taken_may_become_free() -> None:
     pod = gang("g", 1, "1")[1]
     pod["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]

@@ -252,6 +252,10 @@ def test_with_reboot_the_machine_goes_down_for_a_mode_that_waits() -> None:
     label(twin, CONFIG, "both-1g")
     twin.run_for(60 * SECOND_US)
     assert said(twin, STATE) == "rebooting"
+    # Minutes without a word from its kubelet.
+    twin.run_for(60 * SECOND_US)
+    conditions = twin.store.objects("Node")[0]["status"]["conditions"]
+    assert [c["status"] for c in conditions if c["type"] == "Ready"] == ["Unknown"]
     twin.run_for(600 * SECOND_US)
     assert said(twin, STATE) == "success"
     assert layout(twin).startswith("0=1g.10gb@0,")

@@ -430,3 +430,15 @@ def test_a_pod_that_somebody_else_declares_over_is_stopped(extra: Obj) -> None:
     world.at(300)
     assert world.need()["status"]["reason"] == "Told"
     assert world.kubelet.pods == {} and world.kubelet.nodes["n"].pods == {}
+
+
+def test_what_happens_to_a_pod_that_is_not_there_is_nothing() -> None:
+    world = World(pod("p")).at(1)
+    for name in ("p", "none"):
+        faults.evict_pod(world.twin, Key("Pod", "default", name), world.us(2))
+        faults.kill_container(world.twin, Key("Pod", "default", name), world.us(3))
+        faults.delete_pod(world.twin, Key("Pod", "default", name), world.us(4))
+    world.twin.store.delete(Key("Pod", "default", "p"), grace_s=0)
+    world.twin.wake()
+    world.at(10)
+    assert world.twin.store.count("Pod") == 0
