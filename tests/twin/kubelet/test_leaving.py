@@ -192,6 +192,21 @@ def test_a_taint_evicts_when_its_time_is_over_and_taking_it_away_calls_that_off(
     assert "Cancelling deletion of Pod default/later" in told
 
 
+def test_a_taint_that_gives_way_to_one_that_is_put_up_with_for_ever_spares_the_pod() -> None:
+    """Source: processPodOnNode, which calls off what is planned, and says so."""
+    world = World(
+        pod("p", container("c", "sleep 100000"), tolerations=[tolerant(20), tolerant(None, "b")])
+    ).at(10)
+    for taint, at_s in ((A, 20), (B, 500)):
+        tainted(world, taint)
+        world.at(at_s)
+    assert "Running" in world.seen("p")
+    told = world.twin.host.events.about(Key("Pod", "default", "p"))
+    assert [(t.message, t.times) for t in told if t.reason == "TaintManagerEviction"] == [
+        ("Cancelling deletion of Pod default/p", 1)
+    ]
+
+
 def test_a_second_taint_moves_nothing_that_is_planned_unless_nothing_tolerates_it() -> None:
     """Source: processPodOnNode, which leaves what is scheduled, also where the new time is shorter."""
     for second, gone_at in ((5, 30), (0, 30), (100, 30), (None, 15)):
