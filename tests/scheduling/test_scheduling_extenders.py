@@ -370,6 +370,12 @@ def test_a_cycle_says_what_extenders_say() -> None:
     told = explain(at.scheduler, at.record, found)
     assert told.reasons == (("node(s) were unschedulable", 1), ("too cold", 1), ("too hot", 1))
     assert told.plugins == ("Extender", "NodeUnschedulable")
+    # What it says of a node that nobody asked it about goes before what filters said: findNodesThatPassExtenders.
+    at.desk.answers["a"] = {**said, "failedNodes": {"n1": "too hot", "n4": "too far", "n9": "is none"}}
+    found = at.place()
+    assert (int(found.refusal[rows["n4"]]), bool(found.is_hopeless[rows["n4"]])) == (Refusal.EXTENDER, False)
+    told = explain(at.scheduler, at.record, found)
+    assert told.reasons == (("too cold", 1), ("too far", 1), ("too hot", 1))
     at.desk.answers["a"] = "down"
     found = at.place()
     assert (found.error, len(found.refusal)) == ("down", 0)
