@@ -274,6 +274,11 @@ def test_who_holds_seven_sevenths_leaves_nothing() -> None:
     ledger = ledger_of(m, nearly, flat(m, 700_000_000), options)
     assert ledger.owner.tolist() == [0] * 7 + [UNALLOCATED]
     assert int(ledger.debits[-1]) == 700
+    # A millionth of a millionth is still what floats leave; twice that is somebody's GPU.
+    long = machines((0, 10**12), gpus=1, cpus=0, gib=0)
+    for short, left in ((0, 0), (1, 0), (2, 2)):
+        ledger = ledger_of(long, stays((0, 0, 0, 10**12 - short, 1)), flat(long, 0), options)
+        assert int(ledger.gpu_us[ledger.owner == UNALLOCATED].sum()) == left
     # More than there is: nobody has less than nothing.
     both = stays((0, 0, 0, HOUR_US, 1), (0, 1, 0, HOUR_US, 1))
     assert owed(ledger_of(m, both, flat(m, 700), options), UNALLOCATED) == 0

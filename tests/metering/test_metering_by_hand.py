@@ -211,6 +211,14 @@ def test_a_split_states_its_rule() -> None:
         )
 
 
+def test_parts_cost_what_opencost_says_where_nobody_says_more() -> None:
+    """$0.031611 a core, $0.004237 a GiB and $0.95 a GPU, each an hour."""
+    machine = {"cpu": 1000, "memory": GIB, "gpus": 1}
+    two = {"cpu": 2500, "memory": GIB // 2, "gpus": 0}
+    weights = split_of(_machines([machine, two]), np.array([0.0, 0.0])).weights
+    assert weights.tolist() == [[950_000.0, 31_611.0, 4_237.0], [0.0, 79_027.5, 2_118.5]]
+
+
 # Bill and export
 
 _FLEET: list[Row] = [

@@ -94,7 +94,7 @@ def test_what_nobody_prices_says_why_by_stretch() -> None:
         )
     )
     rates = rates_of(both, BOOK, MAY)
-    assert rates.micros_per_hour.tolist() == [1_000_000, UNPRICED]
+    assert rates.micros_per_hour.tolist() == [1_000_000, -1] and UNPRICED == -1
     assert list(rates.reasons) == [1]
 
 

@@ -139,7 +139,7 @@ def _with_list_prices(rows: pl.DataFrame, facts: FocusFacts) -> pl.DataFrame:
     import polars as pl
 
     prices = pl.DataFrame(
-        [(t, z, m) for (t, z), m in sorted(facts.list_micros.items())],
+        [(t, z, m) for (t, z), m in facts.list_micros.items()],
         schema={"instance_type": pl.String, "zone": pl.String, "_list": pl.Int64},
         orient="row",
     )

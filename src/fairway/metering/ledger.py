@@ -148,12 +148,11 @@ def _overlaps(stays: Stays, cells: Cells) -> tuple[Ints, Ints, Ints]:
         none = np.zeros(0, np.int64)
         return none, none, none
     begin = int(min(cells.start_us.min(), stays.start_us.min()))
-    span = int(max(cells.end_us.max(), stays.end_us.max())) - begin + 1
-    starts = cells.machine * span + cells.start_us - begin
-    first = np.searchsorted(starts, stays.machine * span + stays.start_us - begin, "right") - 1
-    after = np.searchsorted(starts, stays.machine * span + stays.end_us - begin, "left")
+    span = int(max(cells.end_us.max(), stays.end_us.max())) - begin
+    starts, ends = (cells.machine * span + at - begin for at in (cells.start_us, cells.end_us))
     # A stay that begins before its machine (a clock in doubt) begins with it.
-    first = np.maximum(first, np.searchsorted(cells.machine, stays.machine, "left"))
+    first = np.searchsorted(ends, stays.machine * span + stays.start_us - begin, "right")
+    after = np.searchsorted(starts, stays.machine * span + stays.end_us - begin, "left")
     counts = np.maximum(after - first, 0)
     stay = np.repeat(np.arange(len(stays)), counts)
     cell = first[stay] + np.arange(len(stay)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -200,7 +199,7 @@ def _debits(machines: Machines, cells: Cells, rows: Ints, claims: Floats, option
     price[cells.machine[first]] = cells.micros_per_hour[first]
     weights = split_of(machines, price, options.rule, options.reference).weights[cells.machine]
     owners = np.repeat(np.arange(len(cells)), len(PARTS))
-    parts = apportion(cells.cost, owners, weights.reshape(-1)).reshape(-1, len(PARTS))
+    parts = apportion(cells.cost, owners, weights.ravel()).reshape(weights.shape)
     return np.stack([apportion(parts[:, part], rows, claims[:, part]) for part in (GPU, CPU, MEMORY)], axis=1)
 
 

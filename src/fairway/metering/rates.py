@@ -67,7 +67,7 @@ def rates_of(machines: Machines, catalog: Catalog, origin_us: int = 0, terms: Te
             rows.append(
                 (index, since, until, found.micros_per_hour if isinstance(found, Price) else UNPRICED)
             )
-    columns = np.array(rows, np.int64).reshape(-1, 4)
+    columns = np.array(rows, np.int64).reshape(len(rows), 4)
     return Rates(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3], reasons)
 
 

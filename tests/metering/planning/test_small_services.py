@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from math import ceil, inf
+from math import ceil, exp, inf
 
 import pytest
 
@@ -19,6 +19,7 @@ from fairway.metering.planning.spot import (
     daly_interval_h,
     slowdown,
     spot_economics,
+    young_interval_h,
 )
 
 _MODELS = ("A30", "A100-SXM4-40GB", "H100-SXM5-80GB")
@@ -93,6 +94,8 @@ def test_hours_that_nobody_needs() -> None:
         assert answer.needed_micros == machines * price * needed + warmup
         assert answer.saving_micros == answer.always_micros - answer.needed_micros
     assert scale_to_zero(2, 5, 1, 4) == scale_to_zero(2, 5, 1, 4, 0.0, 0)
+    # A start that takes no time, and hours to start for what never does.
+    assert scale_to_zero(2, 5, 1, 4, starts=3) == scale_to_zero(2, 5, 1, 4, 1.5) == scale_to_zero(2, 5, 1, 4)
 
 
 def test_spot_at_its_limits() -> None:
@@ -156,3 +159,35 @@ def test_larger_slices_are_placed_before_smaller_ones(
     small, large = Service("small", memory_gib << 30, share, 2), Service("large", 18 << 30, 4 / 7, 2)
     services = [large, small] if large_first else [small, large]
     assert rightsize(services, _model("A100-SXM4-40GB"), 1).gpus_cut == 2
+
+
+def test_work_is_hopeless_beyond_seven_hundred() -> None:
+    """Interruptions within one interval, its saving and the restoring: as many are work still, a few more are none."""
+    for hazard, step, save, restore in (
+        (1.0, 0.5, 0.5, 699.0),
+        (2.0, 0.25, 0.25, 349.5),
+        (0.25, 4.0, 36.0, 2760.0),
+    ):
+        at_limit = slowdown(hazard, Checkpoints(step, save, restore))
+        expected = exp(restore * hazard) * (exp((step + save) * hazard) - 1) / hazard / step
+        assert at_limit == pytest.approx(expected, rel=1e-9)
+        beyond = Checkpoints(step, save, restore + 0.5 / hazard)
+        assert slowdown(hazard, beyond) == inf > at_limit
+
+
+def test_intervals_of_one_an_hour_and_of_an_hour() -> None:
+    for hazard, save in ((1.0, 0.5), (0.5, 1.0), (1.0, 1.0)):
+        assert young_interval_h(hazard, save) == pytest.approx((2 * save / hazard) ** 0.5)
+        found, ratio = daly_interval_h(hazard, save), save * hazard / 2
+        first = (2 * save / hazard) ** 0.5
+        assert found == pytest.approx(first * (1 + ratio**0.5 / 3 + ratio / 9) - save)
+    for hazard, save in ((0.0, 1.0), (1.0, 0.0), (0.0, 0.0)):
+        assert young_interval_h(hazard, save) is None is daly_interval_h(hazard, save)
+    assert slowdown(1.0, Checkpoints(1.0)) == pytest.approx(exp(1) - 1)
+
+
+def test_a_share_that_was_rounded_is_the_slice_it_was_rounded_from() -> None:
+    """To nine digits: three sevenths written as 0.428571429 are three slices, and what is more is four."""
+    model = _model("A100-SXM4-40GB")
+    for share, want in ((0.428571429, "3g.20gb"), (3 / 7 + 0.9e-9, "3g.20gb"), (3 / 7 + 1.2e-9, "4g.20gb")):
+        assert rightsize([Service("s", 1, share)], model, 1).profiles == (("s", want),)

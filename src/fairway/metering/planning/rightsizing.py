@@ -74,16 +74,14 @@ def _smallest(service: Service, model: GpuModel) -> MigProfile | None:
         and p.memory_bytes >= service.memory_bytes
         and p.compute_slices / model.compute_slices >= service.compute_share - 1e-9
     ]
-    found = min(enough, key=lambda p: (p.compute_slices, p.memory_slices, p.name), default=None)
+    found = min(enough, key=lambda p: (p.compute_slices, p.memory_slices), default=None)
     return None if found is None or found.compute_slices == model.compute_slices else found
 
 
 def _packed(wanted: Sequence[tuple[MigProfile, int]], model: GpuModel) -> int:
     """GPUs for these instances: first fit, the largest first, where the driver would place each."""
     gpus: list[Layout] = []
-    for profile, count in sorted(
-        wanted, key=lambda w: (-w[0].memory_slices, -w[0].compute_slices, w[0].name)
-    ):
+    for profile, count in sorted(wanted, key=lambda w: (-w[0].memory_slices, -w[0].compute_slices)):
         at = 0
         for _ in range(count):
             while at < len(gpus) and placed(model, gpus[at], profile) is None:

@@ -17,7 +17,6 @@ from fairway.errors import UserError
 
 # Beyond this exponent the work never ends in practice, and exp() overflows.
 _HOPELESS = 700.0
-_BISECTIONS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +113,10 @@ def break_even_hazard(price_ratio: float, checkpoints: Checkpoints) -> float:
     """Interruptions an hour at which the slowdown eats a price ratio (on-demand over spot); 0: it does so at once."""
     if slowdown(0.0, checkpoints) >= price_ratio:
         return 0.0
-    low, high = 0.0, 1.0
-    while slowdown(high, checkpoints) < price_ratio:
-        low, high = high, high * 2
-        if not isfinite(high):
-            return inf
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
+    low, high = 0.0, _HOPELESS / checkpoints.interval_h
+    if not isfinite(high):
+        return inf
+    while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if slowdown(middle, checkpoints) < price_ratio else (low, middle)
     return low
 
