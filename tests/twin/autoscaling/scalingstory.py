@@ -166,7 +166,9 @@ class World(Watched):
             for entries in (part.horizontal.entries, part.keda.entries, part.knative.entries)
             for key, entry in entries.items()
         }
-        planned = {name: "none" if at_us < now_us else _s(at_us) for name, at_us in due.items()}
+        planned = {name: _s(at_us) for name, at_us in due.items()}
+        # A HorizontalPodAutoscaler that was looked at keeps the time of that look.
+        planned |= {n: "none" for n, at_us in due.items() if at_us < now_us + n.startswith("HorizontalPod")}
         for name, when in planned.items():
             if when != self._planned.get(name):
                 yield f"-- {_s(now_us)}: next look at {name}: {when}"

@@ -11,7 +11,13 @@ from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj, meta_of
 from fairway.provisioning.karpenter.fleet import Fleet
-from fairway.twin.provisioner.gathering import ClusterState, is_pod_event, machines_of, names_expiry
+from fairway.twin.provisioner.gathering import (
+    ClusterState,
+    _is_restated,
+    is_pod_event,
+    machines_of,
+    names_expiry,
+)
 
 KEY = Key("Pod", "d", "p")
 BOUND = {"node": "n"}
@@ -53,6 +59,55 @@ def test_what_is_an_event(
     old = None if before is None else pod(**before)
     assert is_pod_event(Change(1, ADDED if old is None else MODIFIED, KEY, pod(**after), old)) is counts
     assert not is_pod_event(Change(1, DELETED, KEY, pod(**after), old))
+
+
+A_POD: Obj = {
+    "metadata": {
+        "name": "p",
+        "labels": {"a": "b"},
+        "annotations": {"c": "d"},
+        "ownerReferences": [{"uid": "o"}],
+    },
+    "spec": {"nodeName": "n", "containers": []},
+    "status": {"phase": "Running"},
+}
+LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+def after(status: Obj | None = None, spec: Obj | None = None, **meta: Any) -> Obj:
+    """The same pod with other parts; those that are not named are the same objects."""
+    made = {**A_POD, "metadata": {**A_POD["metadata"], **meta}, "status": status or A_POD["status"]}
+    return made if spec is None else {**made, "spec": spec}
+
+
+OTHER_META: tuple[dict[str, Any], ...] = (
+    *({"labels": {"a": "x"}}, {"annotations": {"c": "x"}}, {"ownerReferences": []}),
+    *({"labels": None}, {"annotations": None}, {"ownerReferences": None}, LEAVING),
+)
+
+
+def test_what_leaves_a_node_as_it_was_for_pods_to_be_placed() -> None:
+    """That a pod says how it fares, or that it goes on going or being over; nothing else."""
+    key = Key("Pod", "d", "p")
+
+    def is_restated(new: Obj, old: Obj | None = A_POD, of: str = MODIFIED) -> bool:
+        return _is_restated(Change(1, of, key, new, old))
+
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    assert is_restated(after(ready))
+    assert is_restated(after(ready, resourceVersion="9"))
+    assert is_restated(after({"phase": "Pending"}))
+    assert is_restated(after(ready, **LEAVING), after(**LEAVING))
+    assert is_restated(after({"phase": "Failed"}), after({"phase": "Succeeded"}))
+    assert not is_restated(after(ready), None, ADDED)
+    assert not is_restated(after(ready), after(), DELETED)
+    for phase in ("Succeeded", "Failed"):
+        assert not is_restated(after({"phase": phase}))
+        assert not is_restated(after(), after({"phase": phase}))
+    assert not is_restated(after(ready, {"nodeName": "n", "containers": []}))
+    for other in OTHER_META:
+        assert not is_restated(after(ready, **other)), other
+        assert not is_restated(after(ready), after(**other)), other
 
 
 def test_machines_are_claims_and_nodes_without_one() -> None:

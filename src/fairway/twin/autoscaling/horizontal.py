@@ -19,7 +19,7 @@ from fairway.autoscaling.source import NEVER_US
 from fairway.cluster.actions import SetStatus, perform
 from fairway.cluster.changes import DELETED, Change
 from fairway.kube.kinds import group_kind
-from fairway.kube.labels import EVERYTHING, Selector
+from fairway.kube.labels import Selector
 from fairway.kube.objects import Key, Obj, labels_of
 from fairway.twin.autoscaling.journal import Scaling
 from fairway.twin.autoscaling.podindex import Label, handle_of
@@ -33,7 +33,7 @@ GK: Final = "HorizontalPodAutoscaler.autoscaling"
 
 @dataclass(slots=True)
 class Entry:
-    """One autoscaler: what the controller remembers, and when it is looked at next (0: when something changes)."""
+    """One autoscaler: what the controller remembers, and when it is looked at next (past: when something changes)."""
 
     born_us: int
     memory: Memory = NOTHING
@@ -98,13 +98,16 @@ class Horizontal:
         if entry.selector == selector:
             return
         for chosen, adds in ((entry.selector, False), (selector, True)):
-            handle = handle_of(key.namespace, chosen) if chosen is not None else None
-            if handle is not None and adds:
+            if chosen is None:
+                continue
+            handle = handle_of(key.namespace, chosen)
+            if handle is None:
+                continue
+            if adds:
                 self._by_label.setdefault(handle, {})[key] = None
-            elif handle is not None:
-                self._by_label.get(handle, {}).pop(key, None)
-            if chosen is not None and handle is not None:
-                self._wake_others(key, chosen)
+            else:
+                self._by_label[handle].pop(key)
+            self._wake_others(key, chosen)
         entry.selector = selector
 
     def _wake_others(self, key: Key, selector: Selector) -> None:
@@ -150,7 +153,6 @@ class Horizontal:
         scaler = self._room.host.store.get(key)
         if entry is None or entry.due_us != now_us or scaler is None:
             return
-        entry.due_us = 0
         self._look(key, entry, scaler, now_us)
 
     # A look
@@ -199,8 +201,7 @@ class Horizontal:
 
     def _write(self, key: Key, scaler: Obj, decision: Decision) -> None:
         host = self._room.host
-        if decision.status != (scaler.get("status") or {}):
-            perform(host.store, SetStatus(key, decision.status))
+        perform(host.store, SetStatus(key, decision.status))
         now_us, uid = host.loop.now_us, scaler["metadata"]["uid"]
         for said in decision.events:
             host.events.emit(now_us, key, uid, said.type, said.reason, said.message, COMPONENT)
@@ -236,7 +237,7 @@ class _World:
         return self._horizontal._room.measured
 
     def pods(self, namespace: str, selector: Selector) -> Sequence[Obj]:
-        self.seen = [] if selector == EVERYTHING else self._horizontal._room.index.pods(namespace, selector)
+        self.seen = self._horizontal._room.index.pods(namespace, selector)
         return self.seen
 
     def autoscalers_of(self, pods: Sequence[Obj], key: tuple[str, str], selector: Selector) -> Sequence[str]:

@@ -204,7 +204,7 @@ class Keda:
                 said = ("False", "ScaledObjectUnpaused", "pause annotation removed for ScaledObject")
             told = states.put(told, "Paused", *said)
             self.say(key, obj, "Normal", said[1], said[2])
-        self.write(key, obj, {**status, "conditions": told})
+        self.write(key, {**status, "conditions": told})
 
     def _ensure(
         self, key: Key, entry: Entry, obj: Obj, status: dict[str, Any], told: list[dict[str, Any]]
@@ -361,7 +361,7 @@ class Keda:
         if isinstance(target, str):
             message = f"Error getting current replicas count for ScaleTarget: {target}"
             told = states.put(told, "Ready", "False", "ErrorGettingCurrentReplicas", message)
-            self.write(key, obj, {**status, "conditions": told})
+            self.write(key, {**status, "conditions": told})
             return
         activity, falls, until_us = self._activity(key, entry, obj)
         if entry.was_active and entry.polled_us:
@@ -399,7 +399,7 @@ class Keda:
         status["conditions"] = told
         if entry.last_active_us is not None:
             status["lastActiveTime"] = rfc3339(entry.last_active_us)
-        self.write(key, obj, status)
+        self.write(key, status)
         if activity.errors:
             until_us = now_us
         elif not activity.is_active and target.scale.wanted and step.replicas is None:
@@ -543,9 +543,8 @@ class Keda:
 
     # Writing
 
-    def write(self, key: Key, obj: Obj, status: dict[str, Any]) -> None:
-        if status != (obj.get("status") or {}):
-            perform(self.room.host.store, SetStatus(key, status))
+    def write(self, key: Key, status: dict[str, Any]) -> None:
+        perform(self.room.host.store, SetStatus(key, status))
 
     def say(self, key: Key, obj: Obj, kind: str, reason: str, message: str) -> None:
         host = self.room.host

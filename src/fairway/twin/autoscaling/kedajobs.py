@@ -37,7 +37,7 @@ def reconcile(keda: Keda, key: Key, entry: Entry, obj: Obj) -> None:
     told = list(status.get("conditions") or states.initialized())
     if scaledobjects.paused(obj).whole:
         told = states.put(told, "Paused", "True", "ScaledJobPaused", "ScaledJob is paused")
-        keda.write(key, obj, {**status, "conditions": told})
+        keda.write(key, {**status, "conditions": told})
         return
     try:
         entry.probes = keda.probes_of(obj, key.namespace)
@@ -54,7 +54,7 @@ def reconcile(keda: Keda, key: Key, entry: Entry, obj: Obj) -> None:
         message = "pause annotation removed for ScaledJob"
         told = states.put(told, "Paused", "False", "ScaledJobUnpaused", message)
     keda.room.watch("Job.batch")
-    keda.write(key, obj, {**status, "conditions": told})
+    keda.write(key, {**status, "conditions": told})
 
 
 def poll(keda: Keda, key: Key, entry: Entry, obj: Obj) -> None:
@@ -125,7 +125,7 @@ def _tell(keda: Keda, key: Key, obj: Obj, demand: Demand, *, errors: bool) -> No
     status["conditions"] = told
     if demand.is_active:
         status["lastActiveTime"] = rfc3339(keda.room.host.loop.now_us)
-    keda.write(key, obj, status)
+    keda.write(key, status)
 
 
 def _jobs(keda: Keda, key: Key) -> tuple[int, int]:

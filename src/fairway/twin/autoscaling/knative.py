@@ -323,13 +323,12 @@ class Knative:
             status["desiredScale"] = scaled.wanted
         status["metricsServiceName"] = names.private_service(key.name)
         status["serviceName"] = key.name
-        status["observedGeneration"] = pa["metadata"].get("generation", 1)
+        status["observedGeneration"] = pa["metadata"]["generation"]
         status["conditions"] = conditions.listed()
-        if status != before:
-            perform(self._room.host.store, SetStatus(key, status))
-            if found is not None and found[0] != state.active:
-                # What it may do next depends on how long it has been so.
-                entry.again_us = now_us + TICK_US
+        perform(self._room.host.store, SetStatus(key, status))
+        if found is not None and found[0] != state.active:
+            # What it may do next depends on how long it has been so.
+            entry.again_us = now_us + TICK_US
 
     def _ensure_services(self, key: Key, pa: Obj) -> None:
         """The two core Services that a ServerlessService stands for: one that requests go to, one of its pods."""
@@ -387,7 +386,7 @@ class Knative:
             "conditions": conditions.listed(),
             "metricsServiceName": names.private_service(key.name),
             "serviceName": key.name,
-            "observedGeneration": pa["metadata"].get("generation", 1),
+            "observedGeneration": pa["metadata"]["generation"],
         }
         perform(store, SetStatus(key, status))
 

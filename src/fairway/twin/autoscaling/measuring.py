@@ -189,8 +189,8 @@ def _steady_until(state: PodState, when: Scrapes) -> int:
                 at_us = container.work_from_us + from_us
                 if at_us > when.last_us:
                     until_us = min(until_us, (at_us // RESOLUTION_US + 1) * RESOLUTION_US)
-                    break
-                last_us = max(last_us, at_us)
+                else:
+                    last_us = max(last_us, at_us)
         if last_us > when.previous_us:
             until_us = min(until_us, when.last_us + RESOLUTION_US)
     return until_us

@@ -143,8 +143,7 @@ class Vertical:
             }
             for kind, state, reason, message in sorted(told)
         ]
-        if status != before:
-            perform(self._room.host.store, SetStatus(key, status))
+        perform(self._room.host.store, SetStatus(key, status))
         return status
 
     def _no_target(self, autoscaler: Obj) -> tuple[str, str]:

@@ -358,7 +358,7 @@ class Provisioner:
     def asked(self, pods: list[Obj]) -> Results:
         """Where these pods would go, nodes to be opened included, had they been waiting alone. Nothing is changed."""
         shapes = Shapes()
-        solver = Solver(self.world(is_to_place=True).without_going(), shapes)
+        solver = Solver(self.world().without_going(), shapes)
         return solver.solve([facts_of(p, shapes.of(p, ())) for p in pods])
 
     def shapes_so_far(self) -> Shapes:
@@ -445,7 +445,6 @@ class Provisioner:
         """The instance is gone: nothing holds its claim any more."""
         self.termination.since_us.pop(name, None)
         self.host.launches.lose(name, self.host.loop.now_us)
-        self.disruption.is_gone(name)
         claim = self.host.store.get(claim_key(name))
         if claim is not None:
             metrics.terminated(self.tally, claim, self.host.loop.now_us)
