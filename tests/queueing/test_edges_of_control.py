@@ -28,11 +28,11 @@ from fairway.cluster.actions import Emit, Replace, SetStatus
 from fairway.cluster.changes import ADDED, DELETED, MODIFIED, Change
 from fairway.cluster.store import Store
 from fairway.kube.objects import Key, Obj
-from fairway.kube.timestamps import SECOND_US, rfc3339
+from fairway.kube.timestamps import rfc3339
 from fairway.queueing.control import checks, queuestatus, trees
 from fairway.queueing.control.environment import Environment
 from fairway.queueing.control.holdings import Holdings
-from fairway.queueing.control.nodefailures import NODE_FAILURE_DELAY_US, Member, is_ill, on_node
+from fairway.queueing.control.nodefailures import Member, is_ill, on_node
 from fairway.queueing.control.pendingreasons import standing_of, standings
 from fairway.queueing.control.queuestatus import NOTHING_HELD, Held
 from fairway.queueing.control.settings import PodsReady
@@ -261,7 +261,7 @@ def test_nodes_that_are_ill() -> None:
 
 def test_a_node_that_is_unready_is_given_its_time() -> None:
     at_once = replace(DEFAULT_GATES, tas_replace_node_on_pod_termination=False)
-    delay_s = NODE_FAILURE_DELAY_US // SECOND_US
+    delay_s = 30
     for since_s, waits in ((delay_s - 1, True), (delay_s, False), (delay_s + 1, False)):
         found = decided(node(ready="False", since_s=since_s), workload(), gates=at_once)
         assert (found.again_at_us is not None) is waits

@@ -11,7 +11,7 @@ from fairway.kube.objects import Obj
 from fairway.kube.timestamps import SECOND_US, rfc3339
 from fairway.workloads.job import census, indexes
 from fairway.workloads.job.podspec import COMPLETION_INDEX, INDEX_FAILURE_COUNT, INDEX_IGNORED_FAILURE_COUNT
-from fairway.workloads.job.upkeep import held_back
+from fairway.workloads.job.upkeep import for_removal, held_back
 
 INDEXED = {"completionMode": "Indexed", "completions": 3}
 
@@ -72,3 +72,27 @@ def test_whose_index_goes_on() -> None:
     assert _held(INDEXED, pods, (), (), ()) == {}
     endless = {"completionMode": "Indexed", "backoffLimitPerIndex": 1, "parallelism": 3}
     assert _held(endless, pods, (), (), ()) == {}
+
+
+def active(name: str, index: int | None, **more: Any) -> Obj:
+    made = {"name": name, "namespace": "default", "creationTimestamp": rfc3339(START_US), "annotations": {}}
+    if index is not None:
+        made["annotations"] = {COMPLETION_INDEX: str(index)}
+    return {"metadata": made, "spec": {"containers": []}, "status": {"phase": "Pending", **more}}
+
+
+def test_pods_without_a_place_go_first_then_the_second_of_an_index_by_index() -> None:
+    """`completions` 3: index 3 is beyond it. All that have no place go, and of the others as many as are short."""
+    facts = census.facts_of({"spec": INDEXED})
+    pods = [active("x", 2), active("c", 1), active("d", 1), active("b", 0), active("a", 0)]
+    pods += [active("none", None), active("beyond", 3)]
+
+    def go(of: list[Obj], at_least: int) -> list[str]:
+        return [p["metadata"]["name"] for p in for_removal(of, facts, at_least)]
+
+    misplaced = ["none", "beyond", "a", "c"]
+    for at_least in (0, 1, 4):
+        assert go(pods, at_least) == misplaced
+    assert go(pods, 5) == [*misplaced, "b"] and go(pods, 6) == [*misplaced, "b", "d"]
+    plain = census.facts_of({"spec": {"completions": 3}})
+    assert [p["metadata"]["name"] for p in for_removal(pods, plain, 2)] == ["a", "b"]
