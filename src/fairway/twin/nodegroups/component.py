@@ -80,7 +80,8 @@ class ClusterAutoscaler:
         """How many nodes stay, by why, as of the last loop."""
         self.pending: dict[Key, None] = {}
         self.requests = CapacityRequests(plan.options)
-        self._added_us = self._deleted_us = self.failed_us = self._tick_at_us = NO_TIME
+        self._added_us = self._deleted_us = self.failed_us = -(2**61)
+        self._tick_at_us = NO_TIME
         self._in_backoff: tuple[str, ...] = ()
         self._said: statustext.Status | None = None
         """The status written last; never changed, only replaced."""
