@@ -238,9 +238,13 @@ def test_evictions_are_answered(api: Served, allowed: int, budgets: int, code: i
         }
         return store.set_status(key, status)
 
-    api.call(settle)
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": app}}
-    found, answer = api.ask("POST", f"{path}/{app}/eviction", eviction)
+    for _ in range(20):
+        api.call(settle)
+        found, answer = api.ask("POST", f"{path}/{app}/eviction", eviction)
+        if found == code and said in str(answer):
+            break
+        # Whoever counts for budgets said otherwise meanwhile.
     assert found == code, answer
     if code == 429:
         assert answer["details"]["causes"][0]["reason"] == "DisruptionBudget"
